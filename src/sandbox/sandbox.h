@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 - the caller's side of a sandbox: create, exec, files, stop. */
+#ifndef SEALMARK_SANDBOX_SANDBOX_H
+#define SEALMARK_SANDBOX_SANDBOX_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "wire/wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A sandbox is one machine with one sealmark-monitor. sandbox_create() starts the monitor and keeps
+ * one connection to it; when that connection closes (sandbox_free, death of this process) the
+ * sandbox ends. Calls block and are for one thread at a time per sandbox; different sandboxes may
+ * be used from different threads. All bytes that come from the guest are data.
+ */
+struct sandbox;
+
+struct sandbox_spec {
+	const char *home;	    /* $SEALMARK_HOME; NULL: path_home() */
+	const char *engine;	    /* "auto", "uml" or "fake" */
+	const char *image;	    /* path of rootfs.erofs */
+	const char *kernel;	    /* path of the guest kernel; NULL: the installed one of the engine */
+	const char *script;	    /* engine fake: path of its script */
+	uint32_t memory_mib;	    /* guest memory, 64..65536; 0: 512 */
+	uint32_t disk_mib;	    /* size of the writable layer (part of memory); 0: 128 */
+	uint32_t files_most;	    /* inodes of the writable layer; 0: 65536 */
+	int64_t lease_ms;	    /* life from ready; <= 0: one hour */
+	int64_t start_timeout_ms;   /* <= 0: 20 s */
+	int cpu;		    /* host CPU to pin to, -1: chosen by the monitor */
+	const char *require_isolation; /* refuse to start when weaker, see jail.h; NULL: "process" */
+};
+
+/* Why a sandbox is over; names in sandbox_stop_reason_name(). */
+enum sandbox_stop_reason {
+	SANDBOX_RUNNING = 0,
+	SANDBOX_STOPPED_REQUESTED,
+	SANDBOX_STOPPED_LEASE,	       /* lease_expired */
+	SANDBOX_STOPPED_OWNER,	       /* the creator went away */
+	SANDBOX_STOPPED_START_FAILED,  /* startup_failed */
+	SANDBOX_STOPPED_GUEST_ENDED,   /* the machine powered off, panicked or was killed */
+	SANDBOX_STOPPED_GUEST_FAULT,   /* it broke the protocol or its rings */
+	SANDBOX_STOPPED_MONITOR_LOST,  /* the monitor died */
+	SANDBOX_STOP_REASONS
+};
+const char *sandbox_stop_reason_name(enum sandbox_stop_reason reason);
+
+/* What is known of a sandbox once it is ready. */
+struct sandbox_info {
+	char id[40];
+	char engine[16];
+	char isolation[160]; /* as in records: "uml userns seccomp cgroup-v1 own-uid" */
+	char kernel[80];
+	int64_t boot_us;
+};
+
+struct sandbox_usage {
+	uint64_t cpu_us; /* of the whole machine, measured on the host */
+	uint64_t memory_peak_bytes;
+	uint64_t wall_us;
+};
+
+/* How a sandbox ended; valid once a call has answered -ENODEV. */
+struct sandbox_end {
+	enum sandbox_stop_reason reason;
+	char detail[WIRE_REASON_MAX + 1];
+	struct sandbox_usage usage;
+	char console[2048]; /* last lines of the guest's console, harmless to print */
+};
+
+/*
+ * Every call answers 0 or a negative errno with a message. -ENODEV: the sandbox is over (ask
+ * sandbox_end()); -ETIMEDOUT: it did not start in time. A failure here is ours, never a verdict.
+ */
+int sandbox_create(const struct sandbox_spec *spec, struct sandbox **out, struct error *err);
+
+/* Stop and wait until nothing of it is left on the host; final usage in *usage if not NULL. */
+int sandbox_stop(struct sandbox *s, struct sandbox_usage *usage, struct error *err);
+
+/* Stop if still running and free; NULL is fine. */
+void sandbox_free(struct sandbox *s);
+
+const struct sandbox_info *sandbox_info(const struct sandbox *s);
+const struct sandbox_end *sandbox_end(const struct sandbox *s);
+int sandbox_usage(struct sandbox *s, struct sandbox_usage *out, struct error *err);
+int sandbox_extend(struct sandbox *s, int64_t lease_ms, struct error *err);
+
+struct exec_spec {
+	const char *const *argv;    /* NULL-terminated; argv[0] is looked up in PATH of env */
+	const char *const *env;	    /* NULL-terminated "NAME=value"; NULL: a plain default */
+	const char *cwd;	    /* NULL: "/workspace" */
+	uint32_t uid, gid;	    /* 0 is root; the usual user is 1000 */
+	uint32_t flags;		    /* WIRE_EXEC_… except STDIN and REPORT, which are derived */
+	int64_t cpu_ms, wall_ms;    /* <= 0: none */
+	uint64_t memory_bytes;	    /* of the tree, with files it writes; 0: none */
+	uint64_t output_bytes;	    /* of stdout and of stderr each; 0: 64 MiB */
+	uint64_t file_bytes;	    /* largest file; 0: none */
+	uint32_t processes;	    /* 0: 512 */
+
+	/* standard input: bytes, or a file descriptor read as the guest takes it (until its end);
+	 * neither: /dev/null */
+	const void *stdin_bytes;
+	size_t stdin_count;
+	int stdin_fd; /* -1: none (initialise with EXEC_SPEC_INIT) */
+
+	/* Called for each piece on a channel (WIRE_STDOUT, WIRE_STDERR, WIRE_REPORT); the guest is
+	 * given credit when it returns. A negative errno cancels the exec and is the call's
+	 * answer. NULL: the bytes go to exec_result's buffers. */
+	int (*on_output)(void *context, enum wire_channel channel, const void *bytes, size_t count);
+	void *context;
+	bool report; /* give it fd 3 */
+
+	/* polled with the connection: when readable, the exec is cancelled and answers -EINTR; -1 */
+	int cancel_fd;
+};
+#define EXEC_SPEC_INIT {.stdin_fd = -1, .cancel_fd = -1, .uid = 1000, .gid = 1000}
+
+struct exec_result {
+	enum wire_ending reason;
+	uint32_t status; /* exit code, or the signal's number */
+	uint32_t flags;	 /* WIRE_EXIT_… */
+	uint64_t wall_us;
+	uint64_t cpu_us; /* measured on the host where that is possible, else in the guest */
+	bool cpu_from_host;
+	uint64_t memory_peak_bytes;
+	uint64_t stdout_bytes, stderr_bytes; /* produced, with what was cut */
+	struct buffer out, err, report;	     /* when there is no on_output; at most output_bytes */
+};
+void exec_result_fini(struct exec_result *r);
+
+/* Run to the end. 0 whatever the program did; *result must be {0} or finished before. -ENOENT and
+ * the like (negative errno of the guest) with a message when it could not be started. */
+int sandbox_exec(struct sandbox *s, const struct exec_spec *spec, struct exec_result *result,
+	struct error *err);
+
+/* The exit status a shell would show: code, 128 + signal, 124 for time limits, 137 for memory. */
+int exec_result_status(const struct exec_result *r);
+
+/* Files. `as` is the uid and gid whose rights apply in the guest (0: root). */
+struct sandbox_entry {
+	char *path;
+	enum wire_file_type type;
+	uint32_t mode, uid, gid;
+	uint64_t size;
+	int64_t mtime_ns;
+	char *target;
+};
+
+int sandbox_write(struct sandbox *s, const char *path, const void *bytes, size_t count,
+	uint32_t mode, uint32_t as, struct error *err);
+int sandbox_write_fd(struct sandbox *s, const char *path, int fd, uint32_t mode, uint32_t as,
+	struct error *err);
+/* add at most `limit` bytes of the file to out; -EFBIG when it is larger (out then holds the head) */
+int sandbox_read(struct sandbox *s, const char *path, size_t limit, uint32_t as, struct buffer *out,
+	struct error *err);
+int sandbox_stat(struct sandbox *s, const char *path, uint32_t as, struct sandbox_entry *out,
+	struct error *err);
+/* *out: array of *count entries, free with sandbox_entries_free */
+int sandbox_list(struct sandbox *s, const char *path, uint32_t depth, uint32_t most, uint32_t as,
+	struct sandbox_entry **out, size_t *count, struct error *err);
+void sandbox_entries_free(struct sandbox_entry *entries, size_t count);
+int sandbox_mkdir(struct sandbox *s, const char *path, uint32_t mode, uint32_t as,
+	struct error *err);
+int sandbox_remove(struct sandbox *s, const char *path, bool recursive, uint32_t as,
+	struct error *err);
+int sandbox_rename(struct sandbox *s, const char *from, const char *to, uint32_t as,
+	struct error *err);
+int sandbox_chmod(struct sandbox *s, const char *path, uint32_t mode, uint32_t as,
+	struct error *err);
+int sandbox_chown(struct sandbox *s, const char *path, uint32_t owner, uint32_t group,
+	struct error *err);
+
+/* A tar stream into `path` (made with parents), owned by uid and gid. The bytes are a whole ustar
+ * or pax archive; sandbox_put_tree() packs a host directory itself (regular files, directories and
+ * symbolic links that stay inside; mode and names kept; nothing else). */
+int sandbox_put_tar(struct sandbox *s, const char *path, const void *bytes, size_t count,
+	uint32_t uid, uint32_t gid, struct error *err);
+int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint32_t uid,
+	uint32_t gid, uint64_t limit_bytes, struct error *err);
+int sandbox_get_tar(struct sandbox *s, const char *path, uint32_t as,
+	int (*on_bytes)(void *context, const void *bytes, size_t count), void *context,
+	struct error *err);
+
+/* Where this host's helpers are: $SEALMARK_LIBEXEC, else the build tree's or the installed ones.
+ * name is "sealmark-monitor", "agent.cpio", "setup", "examiner"; -ENOENT with the cure. */
+int sandbox_helper_path(const char *name, char *out, size_t size, struct error *err);
+
+/* Remove what dead monitors left (directories, cgroups, slots) under home; returns how many. */
+int sandbox_sweep(const char *home, struct error *err);
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 - frames and messages between host and guest. */
+#ifndef SEALMARK_WIRE_WIRE_H
+#define SEALMARK_WIRE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Theory of operation
+ *
+ * One byte stream (vsock to the guest, a unix socket to the monitor) carries frames:
+ *
+ *	 0        4     6        8         12
+ *	+--------+-----+--------+---------+----------------+
+ *	| length | type| channel| stream  | payload …      |   little endian
+ *	+--------+-----+--------+---------+----------------+
+ *
+ * `length` counts the payload only, at most WIRE_PAYLOAD_MAX. Stream 0 is the connection itself;
+ * every other stream is one operation. The host opens it with a request (EXEC, FILE_…, TAR_…,
+ * STATS, PING) under an id of its choice that is not in use; the guest ends it with exactly one
+ * final message (EXIT, DONE, FAIL, STATS_REPLY, PONG), after which the id is free. The host never
+ * ends a stream by itself: to give up it sends KILL and waits for the final message.
+ *
+ * Bytes travel in DATA frames on a channel of the stream; END closes the channel. Each channel
+ * starts with WIRE_WINDOW bytes of credit. Sending n bytes uses up n; the receiver returns credit
+ * with CREDIT frames once it has consumed bytes (in steps of at least WIRE_CREDIT_STEP, except at
+ * the end), so that a reader that waits blocks only its own channel. Sending without credit is a
+ * protocol error and ends the connection. CREDIT frames that arrive for a stream which has just
+ * ended are ignored.
+ *
+ * Nothing here allocates. Decoded messages point into the frame they came from.
+ */
+#define WIRE_VERSION	 1u
+#define WIRE_HEADER	 12u
+#define WIRE_PAYLOAD_MAX (256u << 10)
+#define WIRE_FRAME_MAX	 (WIRE_HEADER + WIRE_PAYLOAD_MAX)
+#define WIRE_WINDOW	 (512u << 10)
+#define WIRE_CREDIT_STEP (128u << 10)
+#define WIRE_STREAMS_MAX 64u	/* open at once on one connection to a guest */
+#define WIRE_VSOCK_PORT	 1024u	/* where the agent connects, on CID 2 */
+#define WIRE_PATH_MAX	 4096u	/* with the terminator */
+#define WIRE_STRINGS_MAX 4096u	/* entries of argv or env */
+
+enum wire_channel {
+	WIRE_STDIN = 0, /* host to guest: standard input, contents of FILE_WRITE and TAR_IN */
+	WIRE_STDOUT = 1, /* guest to host: standard output, contents of FILE_READ and TAR_OUT */
+	WIRE_STDERR = 2,
+	WIRE_REPORT = 3, /* guest to host: what the process writes to file descriptor 3 */
+	WIRE_CHANNELS = 4
+};
+
+/* exec.flags */
+#define WIRE_EXEC_STDIN	      1u  /* channel 0 is its standard input; else /dev/null */
+#define WIRE_EXEC_REPORT      2u  /* give it a pipe on fd 3, carried on channel 3 */
+#define WIRE_EXEC_OUTPUT_KILL 4u  /* end it at the output limit; else drop what is beyond it */
+#define WIRE_EXEC_PRIVILEGED  8u  /* keep root's capabilities (uid 0 only) and its cgroup writable */
+#define WIRE_EXEC_NEW_PRIVS   16u /* allow setuid programs (sudo); default no_new_privs */
+
+/* exit.reason: how an exec ended; the order is the wire's */
+enum wire_ending {
+	WIRE_END_EXITED = 0,	/* status is the exit code */
+	WIRE_END_SIGNALED,	/* status is the signal's number */
+	WIRE_END_CPU_LIMIT,
+	WIRE_END_WALL_LIMIT,
+	WIRE_END_MEMORY_LIMIT,	/* the guest's OOM killer ended a process of it */
+	WIRE_END_OUTPUT_LIMIT,
+	WIRE_END_FILE_LIMIT,	/* SIGXFSZ */
+	WIRE_END_KILLED,	/* KILL frame, status is its reason */
+	WIRE_END_COUNT
+};
+
+/* exit.flags */
+#define WIRE_EXIT_STDOUT_CUT  1u  /* bytes were dropped at the output limit */
+#define WIRE_EXIT_STDERR_CUT  2u
+#define WIRE_EXIT_OOM	      4u  /* some process of the tree was killed for memory */
+#define WIRE_EXIT_PIDS	      8u  /* a fork was refused by the process limit */
+#define WIRE_EXIT_DISK_FULL   16u /* the writable layer was seen full (space or inodes) */
+#define WIRE_EXIT_LEFTOVERS   32u /* processes were still running at its end and were killed */
+#define WIRE_EXIT_REPORT_CUT  64u
+
+/* kill.reason */
+enum wire_kill_reason { WIRE_KILL_CANCEL = 0, WIRE_KILL_CPU = 1, WIRE_KILL_WALL = 2 };
+
+/* entry.type */
+enum wire_file_type {
+	WIRE_FILE_REGULAR = 1,
+	WIRE_FILE_DIRECTORY = 2,
+	WIRE_FILE_SYMLINK = 3,
+	WIRE_FILE_OTHER = 4
+};
+
+#define WIRE_PARENTS   1u /* file_write, file_mkdir, tar_in: make missing parents (mode 755) */
+#define WIRE_RECURSIVE 1u /* file_remove: a whole tree; a missing path is then no error */
+
+#define WIRE_REASON_MAX 400u /* most bytes of a message in FAIL */
+
+/*
+ * The table: M(NAME, name, number, direction) and for each WIRE_FIELDS_name(F) with F(type, field).
+ * Directions: GUEST (to the guest), HOST (to the host), BOTH; MONITOR messages (numbers from 0x100)
+ * go between a client and the monitor only and never reach a guest.
+ */
+#define WIRE_MESSAGES(M)                                                                           \
+	M(HELLO, hello, 0x01, HOST)                                                                \
+	M(DATA, data, 0x02, BOTH)                                                                  \
+	M(END, end, 0x03, BOTH)                                                                    \
+	M(CREDIT, credit, 0x04, BOTH)                                                              \
+	M(DONE, done, 0x05, HOST)                                                                  \
+	M(FAIL, fail, 0x06, HOST)                                                                  \
+	M(PING, ping, 0x07, GUEST)                                                                 \
+	M(PONG, pong, 0x08, HOST)                                                                  \
+	M(SHUTDOWN, shutdown, 0x09, GUEST)                                                         \
+	M(CLOCK, clock, 0x0a, GUEST)                                                               \
+	M(ENTROPY, entropy, 0x0b, GUEST)                                                           \
+	M(EXEC, exec, 0x10, GUEST)                                                                 \
+	M(STARTED, started, 0x11, HOST)                                                            \
+	M(SIGNAL, signal, 0x12, GUEST)                                                             \
+	M(KILL, kill, 0x13, GUEST)                                                                 \
+	M(EXIT, exit, 0x14, HOST)                                                                  \
+	M(FILE_WRITE, file_write, 0x20, GUEST)                                                     \
+	M(FILE_READ, file_read, 0x21, GUEST)                                                       \
+	M(FILE_LIST, file_list, 0x22, GUEST)                                                       \
+	M(FILE_STAT, file_stat, 0x23, GUEST)                                                       \
+	M(FILE_MKDIR, file_mkdir, 0x24, GUEST)                                                     \
+	M(FILE_REMOVE, file_remove, 0x25, GUEST)                                                   \
+	M(FILE_RENAME, file_rename, 0x26, GUEST)                                                   \
+	M(FILE_CHMOD, file_chmod, 0x27, GUEST)                                                     \
+	M(FILE_CHOWN, file_chown, 0x28, GUEST)                                                     \
+	M(ENTRY, entry, 0x29, HOST)                                                                \
+	M(TAR_IN, tar_in, 0x2a, GUEST)                                                             \
+	M(TAR_OUT, tar_out, 0x2b, GUEST)                                                           \
+	M(STATS, stats, 0x30, GUEST)                                                               \
+	M(STATS_REPLY, stats_reply, 0x31, HOST)                                                    \
+	M(MON_READY, mon_ready, 0x100, MONITOR)                                                    \
+	M(MON_STOPPED, mon_stopped, 0x101, MONITOR)                                                \
+	M(MON_USAGE, mon_usage, 0x102, MONITOR)                                                    \
+	M(MON_USAGE_REPLY, mon_usage_reply, 0x103, MONITOR)                                        \
+	M(MON_EXTEND, mon_extend, 0x104, MONITOR)                                                  \
+	M(MON_STOP, mon_stop, 0x105, MONITOR)
+
+/* first message of the agent, on stream 0 */
+#define WIRE_FIELDS_hello(F) F(u32, version) F(str, kernel) F(u64, memory_bytes) F(u64, uptime_us)
+#define WIRE_FIELDS_data(F)  /* the payload is the bytes */
+#define WIRE_FIELDS_end(F)
+#define WIRE_FIELDS_credit(F) F(u32, bytes)
+#define WIRE_FIELDS_done(F)
+#define WIRE_FIELDS_fail(F) F(u32, error /* positive errno */) F(str, message)
+#define WIRE_FIELDS_ping(F) F(u64, token)
+#define WIRE_FIELDS_pong(F) F(u64, token)
+#define WIRE_FIELDS_shutdown(F)
+#define WIRE_FIELDS_clock(F)   F(i64, realtime_ns)
+#define WIRE_FIELDS_entropy(F) F(blob, bytes)
+
+/* Limits of 0 mean none. output_bytes holds for stdout and for stderr, each; report has 4 times
+ * that, at least 4 MiB. env is "NAME=value". The environment of the agent is never passed on. */
+#define WIRE_FIELDS_exec(F)                                                                        \
+	F(u32, flags)                                                                              \
+	F(u32, uid)                                                                                \
+	F(u32, gid)                                                                                \
+	F(u64, cpu_us)                                                                             \
+	F(u64, wall_us)                                                                            \
+	F(u64, memory_bytes)                                                                       \
+	F(u64, output_bytes)                                                                       \
+	F(u64, file_bytes)                                                                         \
+	F(u32, processes)                                                                          \
+	F(str, cwd)                                                                                \
+	F(strs, argv)                                                                              \
+	F(strs, env)
+#define WIRE_FIELDS_started(F) F(u32, pid)
+#define WIRE_FIELDS_signal(F)  F(u32, signal /* sent to every process of the exec */)
+#define WIRE_FIELDS_kill(F)    F(u32, reason)
+/* host_cpu_us is 0 from the agent; the monitor fills in what it measured from outside. */
+#define WIRE_FIELDS_exit(F)                                                                        \
+	F(u32, reason)                                                                             \
+	F(u32, status)                                                                             \
+	F(u32, flags)                                                                              \
+	F(u64, wall_us)                                                                            \
+	F(u64, cpu_us)                                                                             \
+	F(u64, host_cpu_us)                                                                        \
+	F(u64, memory_peak_bytes)                                                                  \
+	F(u64, stdout_bytes /* produced, with what was dropped */)                                 \
+	F(u64, stderr_bytes)
+
+/* File requests act with the file system rights of uid and gid (0: root), so that a link made by
+ * the guest's user never reaches further than that user. */
+#define WIRE_FIELDS_file_write(F)                                                                  \
+	F(str, path) F(u32, mode) F(u32, uid) F(u32, gid) F(u32, flags) F(u64, limit_bytes)
+#define WIRE_FIELDS_file_read(F)                                                                   \
+	F(str, path) F(u32, uid) F(u32, gid) F(u64, offset) F(u64, length /* 0: to the end */)
+#define WIRE_FIELDS_file_list(F)                                                                   \
+	F(str, path) F(u32, uid) F(u32, gid) F(u32, depth /* 1: children only */) F(u32, most)
+#define WIRE_FIELDS_file_stat(F)   F(str, path) F(u32, uid) F(u32, gid)
+#define WIRE_FIELDS_file_mkdir(F)  F(str, path) F(u32, mode) F(u32, uid) F(u32, gid) F(u32, flags)
+#define WIRE_FIELDS_file_remove(F) F(str, path) F(u32, uid) F(u32, gid) F(u32, flags)
+#define WIRE_FIELDS_file_rename(F) F(str, from) F(str, to) F(u32, uid) F(u32, gid)
+#define WIRE_FIELDS_file_chmod(F)  F(str, path) F(u32, mode) F(u32, uid) F(u32, gid)
+#define WIRE_FIELDS_file_chown(F)  F(str, path) F(u32, owner) F(u32, group) /* as root */
+/* path is relative to the directory asked for, or the path asked for with FILE_STAT */
+#define WIRE_FIELDS_entry(F)                                                                       \
+	F(str, path)                                                                               \
+	F(u32, type)                                                                               \
+	F(u32, mode)                                                                               \
+	F(u32, uid)                                                                                \
+	F(u32, gid)                                                                                \
+	F(u64, size)                                                                               \
+	F(i64, mtime_ns)                                                                           \
+	F(str, target)
+/* unpack below path; owners become uid:gid; links and devices that would leave path are refused */
+#define WIRE_FIELDS_tar_in(F)                                                                      \
+	F(str, path) F(u32, uid) F(u32, gid) F(u32, flags) F(u64, limit_bytes)
+#define WIRE_FIELDS_tar_out(F) F(str, path) F(u32, uid) F(u32, gid)
+#define WIRE_FIELDS_stats(F)
+#define WIRE_FIELDS_stats_reply(F)                                                                 \
+	F(u64, uptime_us)                                                                          \
+	F(u64, memory_total_bytes)                                                                 \
+	F(u64, memory_free_bytes)                                                                  \
+	F(u64, disk_total_bytes)                                                                   \
+	F(u64, disk_free_bytes)                                                                    \
+	F(u32, processes)                                                                          \
+	F(u64, cpu_us)
+
+/* Stream 0, once: the sandbox takes requests from now on. */
+#define WIRE_FIELDS_mon_ready(F)                                                                   \
+	F(str, id)                                                                                 \
+	F(str, engine)                                                                             \
+	F(str, isolation /* one line for records, as "uml userns seccomp cgroup-v1 own-uid" */)    \
+	F(str, kernel)                                                                             \
+	F(u64, boot_us /* from the start of the monitor to the agent's hello */)
+/* Stream 0, last: it is over; reason is enum sandbox_stop_reason of sandbox.h */
+#define WIRE_FIELDS_mon_stopped(F)                                                                 \
+	F(u32, reason)                                                                             \
+	F(str, detail)                                                                             \
+	F(u64, cpu_us)                                                                             \
+	F(u64, memory_peak_bytes)                                                                  \
+	F(u64, wall_us)                                                                            \
+	F(str, console /* its last lines, made harmless */)
+#define WIRE_FIELDS_mon_usage(F)
+#define WIRE_FIELDS_mon_usage_reply(F)                                                             \
+	F(u64, cpu_us) F(u64, memory_bytes) F(u64, memory_peak_bytes) F(u64, wall_us)
+#define WIRE_FIELDS_mon_extend(F) F(u64, lease_ms /* from now */)
+#define WIRE_FIELDS_mon_stop(F)
+
+/* --- what is generated from the table --- */
+
+enum wire_type {
+#define M(NAME, name, number, direction) WIRE_##NAME = number,
+	WIRE_MESSAGES(M)
+#undef M
+};
+
+enum wire_direction { WIRE_TO_GUEST = 1, WIRE_TO_HOST = 2, WIRE_TO_BOTH = 3, WIRE_TO_MONITOR = 4 };
+
+/* A string inside a frame: NUL-terminated there, no NUL within; `count` without the terminator. */
+struct wire_str {
+	const char *text;
+	uint32_t count;
+};
+
+struct wire_blob {
+	const uint8_t *bytes;
+	uint32_t count;
+};
+
+/* A list of strings. To encode, set `list` (count entries); decoded lists are walked with
+ * wire_strs_next(). */
+struct wire_strs {
+	const char *const *list;
+	const uint8_t *bytes;
+	uint32_t size;
+	uint32_t count;
+};
+
+typedef uint32_t wire_field_u32;
+typedef uint64_t wire_field_u64;
+typedef int64_t wire_field_i64;
+typedef struct wire_str wire_field_str;
+typedef struct wire_blob wire_field_blob;
+typedef struct wire_strs wire_field_strs;
+
+#define F(type, field) wire_field_##type field;
+#define M(NAME, name, number, direction)                                                           \
+	struct wire_##name {                                                                       \
+		WIRE_FIELDS_##name(F) char unused_; /* a structure needs a member */               \
+	};
+WIRE_MESSAGES(M)
+#undef M
+#undef F
+
+/* Encode a whole frame (header too) into out. Returns its size, or -EMSGSIZE. Strings given with
+ * text NULL go as "". */
+#define M(NAME, name, number, direction)                                                           \
+	int wire_put_##name(uint8_t *out, size_t size, uint32_t stream, uint16_t channel,          \
+		const struct wire_##name *m);
+WIRE_MESSAGES(M)
+#undef M
+
+/* Decode a payload. 0, or -EPROTO when it is not exactly such a message. */
+#define M(NAME, name, number, direction)                                                           \
+	int wire_get_##name(const uint8_t *payload, uint32_t length, struct wire_##name *m);
+WIRE_MESSAGES(M)
+#undef M
+
+/* "exec" -> for a literal or variable C string */
+static inline struct wire_str wire_str(const char *text)
+{
+	return (struct wire_str){text, text ? (uint32_t)__builtin_strlen(text) : 0};
+}
+
+/* The next string of a decoded list, or NULL at its end; *at starts at 0. */
+const char *wire_strs_next(const struct wire_strs *strs, uint32_t *at);
+
+struct wire_frame {
+	uint32_t length;
+	uint16_t type;
+	uint16_t channel;
+	uint32_t stream;
+	const uint8_t *payload;
+};
+
+/*
+ * Take one frame from the front of bytes. Returns the bytes it used (> 0), 0 when more are needed,
+ * -EPROTO when the header cannot be right (length over the maximum, unknown type, channel out of
+ * range). With 0 and `need` given, *need is how many bytes in all are wanted.
+ */
+long wire_frame_get(const uint8_t *bytes, size_t count, struct wire_frame *frame, size_t *need);
+
+/* Write a header into out (WIRE_HEADER bytes). */
+void wire_header_put(
+	uint8_t *out, uint32_t length, enum wire_type type, uint16_t channel, uint32_t stream);
+
+/* Rewrite the stream id of an encoded frame. */
+void wire_stream_set(uint8_t *frame, uint32_t stream);
+
+/* "EXEC", or NULL for a number that is not in the table. */
+const char *wire_type_name(uint16_t type);
+/* enum wire_direction, or 0 for an unknown type. */
+int wire_type_direction(uint16_t type);
+/* True for the messages with which a guest ends a stream. */
+bool wire_is_final(uint16_t type);
+/* True for the messages with which a host opens a stream. */
+bool wire_is_request(uint16_t type);
+/* Check a payload against the table: 0 or -EPROTO. (DATA: always 0.) */
+int wire_check(const struct wire_frame *frame);
+/* "wall limit" and the like, for people; "?" outside the range. */
+const char *wire_end_name(uint32_t reason);
+
+#endif
