@@ -387,7 +387,7 @@ configure_kernel() {
 }
 
 # A build of today's options compiles about this many files; only for the progress line.
-kernel_objects=640
+kernel_objects=690
 count_objects() {
 	printf '%s of about %s files' "$(log_since | grep -cE '^ +(CC|AS) ')" "$kernel_objects"
 }
@@ -513,7 +513,7 @@ next_version() {
 
 count_packages() {
 	log_since | awk '
-		/newly installed/ && $3 == "newly" { total += $2 * 2 }
+		$4 == "newly" { total += $3 * 2 }
 		/^(Unpacking|Setting up) / { done++ }
 		END { if (total) printf "%d of %d package steps", done, total }' |
 		sed 's/^0 of 0.*//'
