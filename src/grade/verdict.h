@@ -78,6 +78,10 @@ struct submission_result {
 	int64_t wall_ms;
 	unsigned cheats;		/* CHEAT_… seen */
 	unsigned machines;		/* machines used, more than 1 after a retry */
+	/* For the run only: set by a runner that answers -ENODEV when the machine ended while student
+	 * code ran in it. The tests must then be filled as they would count (ended_early for the one
+	 * that ran, not_run after it): when a fresh machine ends the same way, they do count. */
+	bool student_ran;
 };
 
 /* Kinds of cheating seen; told to staff, never the reason for a verdict. C(bit, NAME, text) */
