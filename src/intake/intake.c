@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 - reading a folder of submissions, see intake.h. */
+#include "intake/intake_internal.h"
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#define NAMES_SHOWN 10
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int __attribute__((format(printf, 2, 3)))
+reject(struct submission *s, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vasprintf(&s->reject, format, ap);
+	va_end(ap);
+	if (n < 0)
+		s->reject = NULL;
+	return n < 0 ? -ENOMEM : 0;
+}
+
+/* True for errors that say something about the host and not about this submission. */
+static bool is_hosts_fault(int code)
+{
+	return code == -ENOMEM || code == -EMFILE || code == -ENFILE || code == -EIO ||
+	       code == -ENOBUFS;
+}
+
+static bool is_wanted(const char *const *wanted, const char *path)
+{
+	for (; *wanted; wanted++) {
+		if (strcmp(*wanted, path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Length of the one folder (with its slash) in which all files are, past `from` bytes; 0 if none */
+static size_t only_folder(const struct tree *t, size_t from)
+{
+	const char *first = t->files[0].path + from, *slash = strchr(first, '/');
+	size_t n = slash ? (size_t)(slash - first) + 1 : 0;
+
+	for (size_t i = 1; i < t->count && n; i++) {
+		if (strncmp(t->files[i].path + from, first, n))
+			return 0;
+	}
+	return n;
+}
+
+static bool holds_wanted(const struct tree *t, const char *const *wanted, size_t from)
+{
+	for (size_t i = 0; i < t->count; i++) {
+		if (is_wanted(wanted, t->files[i].path + from))
+			return true;
+	}
+	return false;
+}
+
+/* See through folders around everything. */
+static int unwrap(struct submission *s, const char *const *wanted)
+{
+	struct tree *t = &s->tree;
+	size_t from = 0, more;
+
+	while (t->count && !holds_wanted(t, wanted, from) && (more = only_folder(t, from)))
+		from += more;
+	s->inside = t->count ? strndup(t->files[0].path, from ? from - 1 : 0) : strdup("");
+	if (!s->inside)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->count && from; i++) {
+		char *path = t->files[i].path;
+
+		memmove(path, path + from, strlen(path + from) + 1);
+	}
+	return 0;
+}
+
+/* "hw.py is missing; found HW.py, notes.txt; did you mean …" */
+static int reject_missing(struct submission *s, const char *missing)
+{
+	struct buffer b = {0};
+	const char *near = NULL, *elsewhere = NULL;
+	const char *names[2] = {NULL, NULL};
+	char shown[700];
+	int r;
+
+	for (size_t i = 0; i < s->tree.count; i++) {
+		const char *path = s->tree.files[i].path;
+
+		names[0] = path;
+		if (!elsewhere && strcmp(base_name(path), base_name(missing)) == 0)
+			elsewhere = path;
+		if (!near && (strcasecmp(path, missing) == 0 || text_nearest(missing, names)))
+			near = path;
+	}
+	r = buffer_printf(&b, "%s is missing; found ", tree_show(missing, shown, sizeof(shown)));
+	for (size_t i = 0; i < s->tree.count && i < NAMES_SHOWN && !r; i++)
+		r = buffer_printf(&b, "%s%s", i ? ", " : "",
+			tree_show(s->tree.files[i].path, shown, sizeof(shown)));
+	if (!r && s->tree.count > NAMES_SHOWN)
+		r = buffer_printf(&b, " and %zu more", s->tree.count - NAMES_SHOWN);
+	if (!r && elsewhere)
+		r = buffer_printf(&b, "; %s is not in the right folder",
+			tree_show(elsewhere, shown, sizeof(shown)));
+	else if (!r && near)
+		r = buffer_printf(&b, "; %s has nearly the right name",
+			tree_show(near, shown, sizeof(shown)));
+	if (!r && !(s->reject = buffer_steal(&b)))
+		r = -ENOMEM;
+	buffer_fini(&b);
+	return r;
+}
+
+static int reject_archive(struct submission *s, const char *name)
+{
+	char shown[700], stem[700];
+	cleanup_free char *without = strndup(name, names_stem(name));
+
+	if (!without)
+		return -ENOMEM;
+	return reject(s, "%s: archives are not supported yet; unpack it into a folder %s",
+		tree_show(name, shown, sizeof(shown)), tree_show(without, stem, sizeof(stem)));
+}
+
+static int check_folder(
+	struct intake *in, struct submission *s, const char *const *wanted, struct error *err)
+{
+	const struct tree_rules rules = {
+		.limits = {INTAKE_FILES_MAX, INTAKE_BYTES_MAX, INTAKE_DEPTH_MAX},
+		.strict = true,
+		.wanted = wanted};
+	struct error why = {0};
+	cleanup_close int fd = stage_source(in, s, &why);
+	int r = fd < 0 ? fd : tree_read(fd, &rules, &s->tree, &why);
+
+	if (is_hosts_fault(r))
+		return error_set(err, r, "%s: %s", s->student, why.message);
+	if (r)
+		return reject(s, "%s", why.message);
+	if (s->tree.count == 0)
+		return reject(s, "the folder is empty");
+	free(s->inside);
+	r = unwrap(s, wanted);
+	for (; *wanted && !r; wanted++) {
+		if (tree_find(&s->tree, *wanted))
+			continue;
+		if (s->tree.count == 1 && names_archive(s->tree.files[0].path))
+			return reject_archive(s, s->tree.files[0].path);
+		return reject_missing(s, *wanted);
+	}
+	return r;
+}
+
+/* the name a single file gets: the wanted one when its suffix fits, else its own */
+static const char *file_target(const struct submission *s, const char *const *wanted)
+{
+	const char *want = wanted[0] && !wanted[1] ? base_name(wanted[0]) : NULL;
+
+	if (want && strcmp(want + names_stem(want), s->entry + names_stem(s->entry)) == 0)
+		return wanted[0];
+	return s->entry;
+}
+
+static int check_file(struct submission *s, const struct stat *st, const char *const *wanted)
+{
+	const char *target = file_target(s, wanted);
+	struct tree_file *f;
+
+	if (names_archive(s->entry) && !is_wanted(wanted, target))
+		return reject_archive(s, s->entry);
+	f = s->tree.files = calloc(1, sizeof(*f));
+	if (!f || !(f->path = strdup(target)))
+		return -ENOMEM;
+	s->tree.count = 1;
+	s->tree.bytes = f->size_bytes = (uint64_t)st->st_size;
+	f->mode = st->st_mode & 0111 ? 0755 : 0644;
+	if (f->size_bytes > INTAKE_BYTES_MAX)
+		return reject(s, "the file is larger than %u MiB", INTAKE_BYTES_MAX >> 20);
+	for (; *wanted; wanted++) {
+		if (!tree_find(&s->tree, *wanted))
+			return reject_missing(s, *wanted);
+	}
+	return 0;
+}
+
+static int digest_submission(struct intake *in, struct submission *s, struct error *err)
+{
+	struct error why = {0};
+	cleanup_close int fd = stage_source(in, s, &why);
+	int r = fd < 0 ? fd
+		       : tree_digest(fd, &s->tree, s->is_file ? s->entry : NULL, s->digest, &why);
+
+	if (is_hosts_fault(r))
+		return error_set(err, r, "%s: %s", s->student, why.message);
+	return r ? reject(s, "%s", why.message) : 0;
+}
+
+static int check_submission(
+	struct intake *in, struct submission *s, const char *const *wanted, struct error *err)
+{
+	struct stat st;
+	int r;
+
+	if (fstatat(in->dir_fd, s->entry, &st, AT_SYMLINK_NOFOLLOW))
+		r = reject(s, "cannot be read: %s", strerror(errno));
+	else if (S_ISLNK(st.st_mode))
+		r = reject(s, "is a symbolic link; only files and folders are taken");
+	else if (S_ISDIR(st.st_mode))
+		r = check_folder(in, s, wanted, err);
+	else if (S_ISREG(st.st_mode))
+		r = check_file(s, &st, wanted);
+	else
+		r = reject(s, "is a device, pipe or socket; only files and folders are taken");
+	if (!r && !s->reject)
+		r = digest_submission(in, s, err);
+	if (!r && s->reject) /* a rejection is known again by its reason */
+		hash_bytes(s->reject, strlen(s->reject), s->digest);
+	if (r || s->reject)
+		return r;
+	s->paths = calloc(s->tree.count + 1, sizeof(*s->paths));
+	if (!s->paths)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->tree.count; i++)
+		s->paths[i] = s->tree.files[i].path;
+	return 0;
+}
+
+static int list_entries(struct intake *in, const char *path, struct error *err)
+{
+	int fd = path_open_beneath(in->dir_fd, ".", O_RDONLY | O_DIRECTORY, 0);
+	cleanup_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	size_t capacity = 0;
+	struct dirent *e;
+	struct stat st;
+
+	if (!dir) {
+		close_fd(&fd);
+		return error_sys(err, fd < 0 ? fd : -ENOMEM, "%s", path);
+	}
+	while ((errno = 0, e = readdir(dir))) {
+		struct submission *s;
+
+		if (tree_is_litter(e->d_name))
+			continue;
+		if (in->count == INTAKE_STUDENTS_MAX)
+			return error_set(
+				err, -E2BIG, "%s: more than %u entries", path, INTAKE_STUDENTS_MAX);
+		if (in->count == capacity) {
+			capacity = capacity ? capacity * 2 : 64;
+			s = reallocarray(in->submissions, capacity, sizeof(*s));
+			if (!s)
+				return error_set(err, -ENOMEM, "out of memory");
+			in->submissions = s;
+		}
+		s = &in->submissions[in->count];
+		*s = (struct submission){.entry = strdup(e->d_name), .inside = strdup("")};
+		in->count++;
+		if (!s->entry || !s->inside)
+			return error_set(err, -ENOMEM, "out of memory");
+		s->is_file = fstatat(in->dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			     !S_ISDIR(st.st_mode);
+	}
+	return errno ? error_sys(err, errno, "%s", path) : 0;
+}
+
+int intake_open(const char *path, const char *const *wanted, struct intake **out, struct error *err)
+{
+	static const char *const none[] = {NULL};
+	struct intake *in = calloc(1, sizeof(*in));
+	int r;
+
+	if (!in)
+		return error_set(err, -ENOMEM, "out of memory");
+	in->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (in->dir_fd < 0 && errno == ENOTDIR)
+		r = error_set(err, -ENOTDIR,
+			"%s: is not a folder; give the folder that holds the submissions", path);
+	else if (in->dir_fd < 0)
+		r = error_sys(err, errno, "%s", path);
+	else
+		r = list_entries(in, path, err);
+	if (!r && in->count == 0)
+		r = error_set(err, -ENOENT,
+			"%s: holds no submissions; put a folder or a file of each student in it",
+			path);
+	if (!r)
+		r = names_assign(in->submissions, in->count, err);
+	for (size_t i = 0; !r && i < in->count; i++) {
+		r = check_submission(in, &in->submissions[i], wanted ? wanted : none, err);
+		if (r && err && !err->code)
+			error_set(err, r, "out of memory");
+	}
+	if (r) {
+		intake_free(in);
+		return r;
+	}
+	*out = in;
+	return 0;
+}
+
+void intake_free(struct intake *in)
+{
+	if (!in)
+		return;
+	for (size_t i = 0; i < in->count; i++) {
+		struct submission *s = &in->submissions[i];
+
+		tree_fini(&s->tree);
+		free(s->entry);
+		free(s->student);
+		free(s->reject);
+		free(s->inside);
+		free(s->paths);
+	}
+	free(in->submissions);
+	close_fd(&in->dir_fd);
+	free(in);
+}
+
+const struct submission *intake_find(const struct intake *in, const char *student)
+{
+	for (size_t i = 0; i < in->count; i++) {
+		if (strcmp(in->submissions[i].student, student) == 0)
+			return &in->submissions[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 - submissions in: who handed in what. */
+#ifndef SEALMARK_INTAKE_INTAKE_H
+#define SEALMARK_INTAKE_INTAKE_H
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "intake/tree.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * SUBMISSIONS is a folder; each entry of it is one submission: a folder, or a single file. The
+ * student is the entry's name, for a file without its suffix unless two entries would then have the
+ * same name. Litter (tree_is_litter) is skipped. Whatever is wrong with one submission rejects that
+ * one, with a reason for people; only a failure of the host fails the call.
+ *
+ * Nothing is followed and nothing is trusted twice: what is graded is a private copy
+ * (intake_stage) whose digest is the one read here.
+ */
+#define INTAKE_FILES_MAX    10000u
+#define INTAKE_BYTES_MAX    (64u << 20)
+#define INTAKE_DEPTH_MAX    32u
+#define INTAKE_STUDENTS_MAX 100000u
+
+struct submission {
+	char *entry;   /* name in SUBMISSIONS, any bytes */
+	char *student; /* unique UTF-8 text without control characters, made from it */
+	char *reject;  /* why it cannot be graded, or NULL */
+	char *inside;  /* folder within the entry that holds the work ("" when there is none around)
+			*/
+	bool is_file;  /* a single file: tree holds it under the name it gets */
+	struct tree tree;
+	char digest[HASH_HEX_SIZE];
+	char **paths; /* NULL-terminated, those of tree */
+};
+
+struct intake {
+	int dir_fd;
+	struct submission *submissions; /* sorted by student, bytewise */
+	size_t count;
+};
+
+/* `wanted`: files each submission must hold (NULL-terminated, may be empty). A single file stands
+ * for the one wanted file when their suffixes are equal. */
+int intake_open(
+	const char *path, const char *const *wanted, struct intake **out, struct error *err);
+void intake_free(struct intake *intake);
+
+const struct submission *intake_find(const struct intake *intake, const char *student);
+
+/* Copy a submission's files below dir_fd (an empty folder). -ESTALE when they are not those that
+ * were read any more. */
+int intake_stage(const struct intake *intake, const struct submission *submission, int dir_fd,
+	struct error *err);
+
+#endif
