@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /*
  * A command is one table (struct cli_command) in one cmd_*.c, named in the list of main.c. From its
@@ -17,12 +18,12 @@
  *	struct grade_options { const char *output; uint32_t jobs; bool json; };
  *
  *	static const struct cli_option options[] = {
- *		{"output", 'o', "DIR", "write the results to DIR", "-o results/hw3",
- *			cli_text, offsetof(struct grade_options, output)},
- *		{"jobs", 'j', "N", "grade N submissions at once", "-j 4",
- *			cli_u32, offsetof(struct grade_options, jobs), .least = 1, .most = 256},
- *		{"json", 0, NULL, "print the result as JSON", "--json",
- *			cli_flag, offsetof(struct grade_options, json)},
+ *		CLI_OPTION("output", 'o', "DIR", "write the results to DIR", "-o results/hw3",
+ *			cli_text, offsetof(struct grade_options, output)),
+ *		CLI_OPTION("jobs", 'j', "N", "grade N submissions at once", "-j 4",
+ *			cli_u32, offsetof(struct grade_options, jobs), .least = 1, .most = 256),
+ *		CLI_OPTION("json", 0, NULL, "print the result as JSON", "--json",
+ *			cli_flag, offsetof(struct grade_options, json)),
  *		CLI_OPTIONS_END,
  *	};
  *
@@ -51,6 +52,11 @@ struct cli_option {
 	uint64_t least, most; /* for the number parsers; most 0: no upper bound */
 	bool hidden;          /* not in help and manual; for tests */
 };
+#define CLI_OPTION(name_, letter_, argument_, help_, example_, parse_, offset_, ...)               \
+	{                                                                                          \
+		.name = (name_), .letter = (letter_), .argument = (argument_), .help = (help_),    \
+		.example = (example_), .parse = (parse_), .offset = (offset_), __VA_ARGS__         \
+	}
 #define CLI_OPTIONS_END                                                                            \
 	{                                                                                          \
 		.name = NULL                                                                       \
@@ -98,7 +104,10 @@ extern const struct cli_command cli_image_show;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_setup;
 
-/* --- options.c --- */
+/* All commands of this program in the order of the help, NULL-terminated (commands.c). */
+extern const struct cli_command *const cli_commands[];
+
+/* --- options.c, parsers.c --- */
 
 /* Parse argv[0..count) (what follows the command's name) into `options` (command->size bytes, set
  * to the defaults here) and operands (room for count + 1; NULL-terminated). 0; 1 when help was
@@ -110,6 +119,21 @@ void cli_options_fini(const struct cli_command *command, void *options);
 /* Set the message; returns CLI_USAGE, CLI_OURS. */
 int cli_usage(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_ours(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* As a person would type it: "512M", "64k"; "10s", "1500ms". 32 bytes are enough. */
+void cli_write_size(char *out, size_t size, uint64_t bytes);
+void cli_write_duration(char *out, size_t size, uint64_t ms);
+
+/* --- help.c --- */
+
+/* `sealmark --help`, `sealmark help sandbox`: the commands whose name begins with the word `group`
+ * (NULL: all). Returns how many there are. */
+size_t cli_help_list(FILE *to, const struct cli_command *const *commands, const char *group);
+void cli_help_command(FILE *to, const struct cli_command *command);
+/* Every command and option, a line each with tabs between the fields, for the manual's test. */
+void cli_help_tables(FILE *to, const struct cli_command *const *commands);
+
+/* --- terminal.c --- */
 
 /* True when the locale's character set is UTF-8 (✓ may be printed). */
 bool cli_utf8(void);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 - the table of commands, in the order of the help. */
+#include "cli/cli.h"
+
+const struct cli_command *const cli_commands[] = {
+	&cli_grade,
+	&cli_sandbox_run,
+	&cli_image_ls,
+	&cli_image_show,
+	&cli_doctor,
+	&cli_setup,
+	NULL,
+};
