@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 struct buffer {
-	uint8_t *data;	 /* start of the allocation */
-	size_t start;	 /* first unread byte */
-	size_t end;	 /* one past the last byte */
+	uint8_t *data;   /* start of the allocation */
+	size_t start;    /* first unread byte */
+	size_t end;      /* one past the last byte */
 	size_t capacity; /* bytes allocated */
-	size_t limit;	 /* most unread bytes it will hold; 0 = none set (SIZE_MAX) */
+	size_t limit;    /* most unread bytes it will hold; 0 = none set (SIZE_MAX) */
 };
 
 /* All zero is an empty buffer without limit. */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLOCK_NEVER INT64_MAX /* a deadline that never comes */
+#define CLOCK_NEVER      INT64_MAX /* a deadline that never comes */
 #define CLOCK_STAMP_SIZE 32
 
 /* CLOCK_MONOTONIC in microseconds and milliseconds. */

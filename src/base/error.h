@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 - errors as values: a code and a sentence, never allocated. */
+/* SPDX-License-Identifier: Apache-2.0 - errors as values: a code and a sentence, never allocated.
+ */
 #ifndef SEALMARK_BASE_ERROR_H
 #define SEALMARK_BASE_ERROR_H
 
@@ -10,7 +11,7 @@
  * with error_prefix(); only the consumer prints.
  */
 struct error {
-	int code;	   /* negative errno, 0 when nothing is set */
+	int code;          /* negative errno, 0 when nothing is set */
 	char message[480]; /* one line, no final full stop */
 };
 

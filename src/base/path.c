@@ -217,8 +217,7 @@ int path_home(char *out, size_t size, struct error *err)
 	if (home && home[0] == '/')
 		r = text_copy(out, size, home);
 	else if (home && home[0])
-		return error_set(
-			err, -EINVAL, "SEALMARK_HOME=%s: must be an absolute path", home);
+		return error_set(err, -EINVAL, "SEALMARK_HOME=%s: must be an absolute path", home);
 	else if (geteuid() == 0)
 		r = text_copy(out, size, "/var/lib/sealmark");
 	else if ((base = getenv("XDG_DATA_HOME")) && base[0] == '/')

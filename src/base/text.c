@@ -118,8 +118,8 @@ int text_duration_ms(const char *text, int64_t *out_ms)
 	static const struct {
 		const char *name;
 		uint64_t ms;
-	} units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"min", 60000},
-		{"h", 3600000}};
+	} units[] = {
+		{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"min", 60000}, {"h", 3600000}};
 	uint64_t whole, part = 0, scale = 1, ms;
 	int r = digits(&text, &whole);
 
@@ -155,10 +155,11 @@ int text_duration_ms(const char *text, int64_t *out_ms)
 static size_t utf8_one(const uint8_t *p, size_t count, uint32_t *code)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
-		: p[0] >= 0xe0 && p[0] < 0xf0			 ? 3
-		: p[0] >= 0xf0 && p[0] < 0xf5			 ? 4
-								 : 0;
+	size_t n = p[0] < 0x80                   ? 1
+		   : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+		   : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+		   : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+						 : 0;
 	uint32_t c;
 
 	if (n == 0 || n > count)

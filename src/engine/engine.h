@@ -15,19 +15,19 @@
  */
 enum engine_channel {
 	ENGINE_VHOST_USER, /* the machine connects to a vhost-user-vsock socket of ours */
-	ENGINE_STREAM	   /* the machine talks frames on an inherited socket, fd 3 */
+	ENGINE_STREAM      /* the machine talks frames on an inherited socket, fd 3 */
 };
 
 struct engine_config {
-	const char *image;	/* path of the root file system (EROFS) */
-	const char *kernel;	/* NULL: the engine's installed one */
-	const char *initrd;	/* agent.cpio */
-	const char *home;	/* $SEALMARK_HOME */
-	const char *script;	/* fake only */
-	uint32_t memory_mib;	/* guest memory */
-	uint32_t disk_mib;	/* writable layer */
-	uint32_t files_most;	/* its inodes */
-	const char *console;	/* unused by engines that have fd 1 as console */
+	const char *image;   /* path of the root file system (EROFS) */
+	const char *kernel;  /* NULL: the engine's installed one */
+	const char *initrd;  /* agent.cpio */
+	const char *home;    /* $SEALMARK_HOME */
+	const char *script;  /* fake only */
+	uint32_t memory_mib; /* guest memory */
+	uint32_t disk_mib;   /* writable layer */
+	uint32_t files_most; /* its inodes */
+	const char *console; /* unused by engines that have fd 1 as console */
 };
 
 #define ENGINE_BINDS 6
@@ -35,31 +35,31 @@ struct engine_config {
 
 /* One host file shown to the machine inside its root. */
 struct engine_bind {
-	char from[512];	  /* host path; "" for the vhost-user socket, which the jail's caller knows */
-	char to[64];	  /* path in the new root, as "/image" */
+	char from[512]; /* host path; "" for the vhost-user socket, which the jail's caller knows */
+	char to[64];    /* path in the new root, as "/image" */
 	bool writable;
 };
 
 /* What to run and what it must see; strings live in the plan. */
 struct engine_plan {
 	enum engine_channel channel;
-	char program[512];		/* host path of the executable, opened before the jail */
-	char args[ENGINE_ARGS][256];	/* argv, argv[0] first */
+	char program[512];           /* host path of the executable, opened before the jail */
+	char args[ENGINE_ARGS][256]; /* argv, argv[0] first */
 	unsigned arg_count;
 	struct engine_bind binds[ENGINE_BINDS];
 	unsigned bind_count;
-	uint64_t scratch_bytes;		/* size of the executable tmpfs at /mem (guest memory + 12 MiB) */
-	uint64_t scratch_files;		/* its inodes */
-	uint32_t processes;		/* host processes it may have */
-	bool needs_fixed_layout;	/* ADDR_NO_RANDOMIZE (UML) */
-	bool is_code_of_ours;		/* fake: runs a function of this binary, see start */
+	uint64_t scratch_bytes;  /* size of the executable tmpfs at /mem (guest memory + 12 MiB) */
+	uint64_t scratch_files;  /* its inodes */
+	uint32_t processes;      /* host processes it may have */
+	bool needs_fixed_layout; /* ADDR_NO_RANDOMIZE (UML) */
+	bool is_code_of_ours;    /* fake: runs a function of this binary, see start */
 	int (*run)(const struct engine_config *config, int channel_fd); /* when is_code_of_ours */
 };
 
 struct engine {
 	const char *name;
-	const char *isolation;	/* "kernel" (own guest kernel, as a process), "hardware", "none" */
-	int strength;		/* for auto: highest present wins */
+	const char *isolation; /* "kernel" (own guest kernel, as a process), "hardware", "none" */
+	int strength;          /* for auto: highest present wins */
 	/* 0 when it can run here, else negative errno with what is missing and the cure */
 	int (*probe)(const char *home, struct error *err);
 	int (*plan)(const struct engine_config *config, const char *socket_in_root,

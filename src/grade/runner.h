@@ -25,28 +25,28 @@ struct runner_plan {
 	const struct assignment *assignment;
 	struct runner_test *tests;
 	size_t test_count;
-	void *state;	/* the runner's own; freed by runner->finish */
-	unsigned sharing;	/* workers on one CPU; 0 or 1: each has its own. Set before prepare() */
+	void *state;      /* the runner's own; freed by runner->finish */
+	unsigned sharing; /* workers on one CPU; 0 or 1: each has its own. Set before prepare() */
 };
 
 /*
  * Time limits are judged by what was measured, not by the kill: a test whose CPU or wall time is
  * over the assignment's limit has cpu_limit or wall_limit even when it ended by itself. So that a
  * result near a limit can be told from one far over it, programs get the limits of runner_kill():
- * CPU 110 % and wall 110 % (times the workers on a CPU). The run repeats alone what was measured
- * between 90 % and that (GRADING §3).
+ * 120 % of them (wall: times the workers on a CPU). The run repeats alone what was measured between
+ * 90 % and 110 % (GRADING §3), so a loop without end is not run twice.
  */
 struct limits runner_kill(const struct runner_plan *plan);
 
 /* One submission as intake found it: files below dir_fd, already checked to be regular. */
 struct runner_submission {
 	const char *student;
-	int dir_fd;		/* host directory with the submission's files */
-	const char *const *files;	/* relative paths, NULL-terminated, sorted */
+	int dir_fd;               /* host directory with the submission's files */
+	const char *const *files; /* relative paths, NULL-terminated, sorted */
 };
 
 struct runner {
-	const char *name;	/* "stdio", "suite" */
+	const char *name; /* "stdio", "suite" */
 	enum trust trust;
 	/* make_sandbox gives a fresh machine of the assignment's shape; the runner frees it */
 	int (*prepare)(struct runner_plan *plan,

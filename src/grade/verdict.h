@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 - verdicts, trust levels and results: the words of a grade. */
+/* SPDX-License-Identifier: Apache-2.0 - verdicts, trust levels and results: the words of a grade.
+ */
 #ifndef SEALMARK_GRADE_VERDICT_H
 #define SEALMARK_GRADE_VERDICT_H
 
@@ -28,14 +29,19 @@ enum verdict {
 #define V(NAME, name, text) VERDICT_##NAME,
 	VERDICTS(V)
 #undef V
-	VERDICT_COUNT
+		VERDICT_COUNT
 };
-const char *verdict_name(enum verdict v);	    /* "cpu_limit" */
-const char *verdict_text(enum verdict v);	    /* "CPU time limit" */
+const char *verdict_name(enum verdict v);              /* "cpu_limit" */
+const char *verdict_text(enum verdict v);              /* "CPU time limit" */
 int verdict_find(const char *name, enum verdict *out); /* -ENOENT */
 
 /* Statuses of one submission. */
-enum submission_status { SUBMISSION_GRADED, SUBMISSION_REJECTED, SUBMISSION_INFRA, SUBMISSION_STATUSES };
+enum submission_status {
+	SUBMISSION_GRADED,
+	SUBMISSION_REJECTED,
+	SUBMISSION_INFRA,
+	SUBMISSION_STATUSES
+};
 const char *submission_status_name(enum submission_status s);
 
 /* How far a verdict can be trusted (GRADING §1); higher is stronger. */
@@ -47,17 +53,17 @@ const char *trust_name(enum trust t);
 #define OUTPUT_TAIL 4096u
 struct output_kept {
 	struct buffer head, tail;
-	uint64_t total_bytes;	/* produced, with what was not kept */
-	bool cut;		/* something is missing: between head and tail, or by the limit */
+	uint64_t total_bytes; /* produced, with what was not kept */
+	bool cut;             /* something is missing: between head and tail, or by the limit */
 };
 void output_kept_add(struct output_kept *o, const void *bytes, size_t count);
 void output_kept_fini(struct output_kept *o);
 
 struct test_result {
-	char *id;		/* as in the assignment: "test_hw.TestAdd.test_small", "03" */
+	char *id; /* as in the assignment: "test_hw.TestAdd.test_small", "03" */
 	enum verdict verdict;
 	double points, max_points;
-	char *detail;		/* one or a few lines for staff; may hold student bytes, made UTF-8 */
+	char *detail; /* one or a few lines for staff; may hold student bytes, made UTF-8 */
 	int64_t cpu_ms, wall_ms;
 	uint64_t memory_peak_bytes;
 	struct output_kept out, err;
@@ -66,21 +72,22 @@ struct test_result {
 /* What one submission's run gives. All zero is empty. */
 struct submission_result {
 	enum submission_status status;
-	char *note;		/* for the gradebook: why rejected, what was cheated, limits hit */
+	char *note; /* for the gradebook: why rejected, what was cheated, limits hit */
 	struct test_result *tests;
 	size_t test_count;
 	double score, max_score;
 	enum trust trust;
 	char isolation[160];
 	char engine[16], kernel[80];
-	uint64_t machine_cpu_us;	/* of the whole machine, measured on the host */
+	uint64_t machine_cpu_us; /* of the whole machine, measured on the host */
 	uint64_t machine_memory_peak_bytes;
 	int64_t wall_ms;
-	unsigned cheats;		/* CHEAT_… seen */
-	unsigned machines;		/* machines used, more than 1 after a retry */
-	/* For the run only: set by a runner that answers -ENODEV when the machine ended while student
-	 * code ran in it. The tests must then be filled as they would count (ended_early for the one
-	 * that ran, not_run after it): when a fresh machine ends the same way, they do count. */
+	unsigned cheats;   /* CHEAT_… seen */
+	unsigned machines; /* machines used, more than 1 after a retry */
+	/* For the run only: set by a runner that answers -ENODEV when the machine ended while
+	 * student code ran in it. The tests must then be filled as they would count (ended_early
+	 * for the one that ran, not_run after it): when a fresh machine ends the same way, they do
+	 * count. */
 	bool student_ran;
 };
 

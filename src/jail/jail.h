@@ -21,8 +21,8 @@
  */
 
 /* Sandboxes at once on a host, and the first uid of the private range (2 uids a slot). */
-#define JAIL_SLOTS	4096
-#define JAIL_UID_BASE	1879048192u
+#define JAIL_SLOTS    4096
+#define JAIL_UID_BASE 1879048192u
 
 /* --- slots: numbers held by a locked file under home/slots, free again when the holder dies --- */
 int jail_slot_take(const char *home, int *slot, int *lock_fd, struct error *err);
@@ -39,12 +39,12 @@ int jail_cgroup_new(const char *id, const struct jail_cgroup_limits *limits,
 /* Put the process (as seen from the caller) into it; before it forks. */
 int jail_cgroup_enter(struct jail_cgroup *cg, pid_t pid, struct error *err);
 /* open file descriptors stay usable after privileges are dropped */
-int jail_cgroup_cpu_us(struct jail_cgroup *cg, uint64_t *out);	  /* -ENOTSUP when unknown */
+int jail_cgroup_cpu_us(struct jail_cgroup *cg, uint64_t *out); /* -ENOTSUP when unknown */
 int jail_cgroup_memory(struct jail_cgroup *cg, uint64_t *now, uint64_t *peak);
-const char *jail_cgroup_kind(const struct jail_cgroup *cg);	  /* "cgroup-v2", "cgroup-v1" */
+const char *jail_cgroup_kind(const struct jail_cgroup *cg); /* "cgroup-v2", "cgroup-v1" */
 /* Kill all in it, wait for them, remove it (needs the rights it was made with); NULL is fine. */
 void jail_cgroup_remove(struct jail_cgroup *cg);
-void jail_cgroup_free(struct jail_cgroup *cg);	/* close only */
+void jail_cgroup_free(struct jail_cgroup *cg); /* close only */
 /* Remove sealmark/<id> of ids that `alive(id)` denies; returns how many. */
 int jail_cgroup_sweep(bool (*alive)(void *context, const char *id), void *context);
 
@@ -53,19 +53,19 @@ struct jail_spec {
 	const struct engine_plan *plan;
 	const struct engine_config *config;
 	int slot;
-	uid_t machine_uid, monitor_uid;	/* equal when unprivileged */
+	uid_t machine_uid, monitor_uid; /* equal when unprivileged */
 	gid_t machine_gid, monitor_gid;
-	const char *socket_path;	/* vhost-user socket on the host, shown as socket_in_root */
+	const char *socket_path; /* vhost-user socket on the host, shown as socket_in_root */
 	const char *socket_in_root;
-	int channel_fd;			/* ENGINE_STREAM: becomes fd 3 */
-	int console_fd;			/* becomes fd 0? no: /dev/null is 0; console is 1 and 2 */
-	struct jail_cgroup *cgroup;	/* or NULL */
-	int cpu;			/* or -1 */
+	int channel_fd;             /* ENGINE_STREAM: becomes fd 3 */
+	int console_fd;             /* becomes fd 0? no: /dev/null is 0; console is 1 and 2 */
+	struct jail_cgroup *cgroup; /* or NULL */
+	int cpu;                    /* or -1 */
 };
 struct jail_machine {
-	pid_t pid;	/* the namespace's pid 1 as the caller sees it; wait for it */
+	pid_t pid; /* the namespace's pid 1 as the caller sees it; wait for it */
 	int pidfd;
-	int life_fd;	/* write end: closing it ends the machine */
+	int life_fd; /* write end: closing it ends the machine */
 };
 /* Start; 0 when exec has happened (or ->run was entered), else the stage that failed is named. */
 int jail_start(const struct jail_spec *spec, struct jail_machine *out, struct error *err);

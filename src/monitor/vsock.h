@@ -19,8 +19,8 @@
 struct vsock;
 
 /* Takes over listen_fd (a listening unix stream socket). guest_cid >= 3. */
-int vsock_new(int listen_fd, uint64_t guest_cid, uint32_t port, struct vsock **out,
-	struct error *err);
+int vsock_new(
+	int listen_fd, uint64_t guest_cid, uint32_t port, struct vsock **out, struct error *err);
 void vsock_free(struct vsock *v);
 
 /* A file descriptor (an epoll set) that polls readable when vsock_pump() has work. */
@@ -39,8 +39,9 @@ size_t vsock_write(struct vsock *v, const void *bytes, size_t count);
 /* Bytes received so far and not yet consumed: up to two pieces without copying. Consuming returns
  * credit to the guest. */
 size_t vsock_peek(const struct vsock *v, const uint8_t **bytes); /* first contiguous piece */
-size_t vsock_available(const struct vsock *v);			  /* all of it */
-void vsock_copy(const struct vsock *v, size_t offset, void *out, size_t count); /* within available */
+size_t vsock_available(const struct vsock *v);                   /* all of it */
+void vsock_copy(
+	const struct vsock *v, size_t offset, void *out, size_t count); /* within available */
 void vsock_consume(struct vsock *v, size_t count);
 
 /* Why it ended, NULL while it lives; whether that was a breach of the protocol. */

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 - the caller's side of a sandbox: create, exec, files, stop. */
+/* SPDX-License-Identifier: Apache-2.0 - the caller's side of a sandbox: create, exec, files, stop.
+ */
 #ifndef SEALMARK_SANDBOX_SANDBOX_H
 #define SEALMARK_SANDBOX_SANDBOX_H
 
@@ -19,32 +20,22 @@
 struct sandbox;
 
 struct sandbox_spec {
-	const char *home;	    /* $SEALMARK_HOME; NULL: path_home() */
-	const char *engine;	    /* "auto", "uml" or "fake" */
-	const char *image;	    /* path of rootfs.erofs */
-	const char *kernel;	    /* path of the guest kernel; NULL: the installed one of the engine */
-	const char *script;	    /* engine fake: path of its script */
-	uint32_t memory_mib;	    /* guest memory, 64..65536; 0: 512 */
-	uint32_t disk_mib;	    /* size of the writable layer (part of memory); 0: 128 */
-	uint32_t files_most;	    /* inodes of the writable layer; 0: 65536 */
-	int64_t lease_ms;	    /* life from ready; <= 0: one hour */
-	int64_t start_timeout_ms;   /* <= 0: 20 s */
-	int cpu;		    /* host CPU to pin to, -1: chosen by the monitor */
-	const char *require_isolation; /* refuse to start when weaker, see jail.h; NULL: "process" */
+	const char *home;    /* $SEALMARK_HOME; NULL: path_home() */
+	const char *engine;  /* "auto", "uml" or "fake" */
+	const char *image;   /* path of rootfs.erofs */
+	const char *kernel;  /* path of the guest kernel; NULL: the installed one of the engine */
+	const char *script;  /* engine fake: path of its script */
+	uint32_t memory_mib; /* guest memory, 64..65536; 0: 512 */
+	uint32_t disk_mib;   /* size of the writable layer (part of memory); 0: 128 */
+	uint32_t files_most; /* inodes of the writable layer; 0: 65536 */
+	int64_t lease_ms;    /* life from ready; <= 0: one hour */
+	int64_t start_timeout_ms; /* <= 0: 20 s */
+	int cpu;                  /* host CPU to pin to, -1: chosen by the monitor */
+	const char
+		*require_isolation; /* refuse to start when weaker, see jail.h; NULL: "process" */
 };
 
-/* Why a sandbox is over; names in sandbox_stop_reason_name(). */
-enum sandbox_stop_reason {
-	SANDBOX_RUNNING = 0,
-	SANDBOX_STOPPED_REQUESTED,
-	SANDBOX_STOPPED_LEASE,	       /* lease_expired */
-	SANDBOX_STOPPED_OWNER,	       /* the creator went away */
-	SANDBOX_STOPPED_START_FAILED,  /* startup_failed */
-	SANDBOX_STOPPED_GUEST_ENDED,   /* the machine powered off, panicked or was killed */
-	SANDBOX_STOPPED_GUEST_FAULT,   /* it broke the protocol or its rings */
-	SANDBOX_STOPPED_MONITOR_LOST,  /* the monitor died */
-	SANDBOX_STOP_REASONS
-};
+/* enum sandbox_stop_reason is in wire.h: it travels in MON_STOPPED. */
 const char *sandbox_stop_reason_name(enum sandbox_stop_reason reason);
 
 /* What is known of a sandbox once it is ready. */
@@ -88,16 +79,16 @@ int sandbox_usage(struct sandbox *s, struct sandbox_usage *out, struct error *er
 int sandbox_extend(struct sandbox *s, int64_t lease_ms, struct error *err);
 
 struct exec_spec {
-	const char *const *argv;    /* NULL-terminated; argv[0] is looked up in PATH of env */
-	const char *const *env;	    /* NULL-terminated "NAME=value"; NULL: a plain default */
-	const char *cwd;	    /* NULL: "/workspace" */
-	uint32_t uid, gid;	    /* 0 is root; the usual user is 1000 */
-	uint32_t flags;		    /* WIRE_EXEC_… except STDIN and REPORT, which are derived */
-	int64_t cpu_ms, wall_ms;    /* <= 0: none */
-	uint64_t memory_bytes;	    /* of the tree, with files it writes; 0: none */
-	uint64_t output_bytes;	    /* of stdout and of stderr each; 0: 64 MiB */
-	uint64_t file_bytes;	    /* largest file; 0: none */
-	uint32_t processes;	    /* 0: 512 */
+	const char *const *argv; /* NULL-terminated; argv[0] is looked up in PATH of env */
+	const char *const *env;  /* NULL-terminated "NAME=value"; NULL: a plain default */
+	const char *cwd;         /* NULL: "/workspace" */
+	uint32_t uid, gid;       /* 0 is root; the usual user is 1000 */
+	uint32_t flags;          /* WIRE_EXEC_… except STDIN and REPORT, which are derived */
+	int64_t cpu_ms, wall_ms; /* <= 0: none */
+	uint64_t memory_bytes;   /* of the tree, with files it writes; 0: none */
+	uint64_t output_bytes;   /* of stdout and of stderr each; 0: 64 MiB */
+	uint64_t file_bytes;     /* largest file; 0: none */
+	uint32_t processes;      /* 0: 512 */
 
 	/* standard input: bytes, or a file descriptor read as the guest takes it (until its end);
 	 * neither: /dev/null */
@@ -112,21 +103,25 @@ struct exec_spec {
 	void *context;
 	bool report; /* give it fd 3 */
 
-	/* polled with the connection: when readable, the exec is cancelled and answers -EINTR; -1 */
+	/* polled with the connection: when readable, the exec is cancelled and answers -EINTR; -1
+	 */
 	int cancel_fd;
 };
-#define EXEC_SPEC_INIT {.stdin_fd = -1, .cancel_fd = -1, .uid = 1000, .gid = 1000}
+#define EXEC_SPEC_INIT                                                                             \
+	{                                                                                          \
+		.stdin_fd = -1, .cancel_fd = -1, .uid = 1000, .gid = 1000                          \
+	}
 
 struct exec_result {
 	enum wire_ending reason;
 	uint32_t status; /* exit code, or the signal's number */
-	uint32_t flags;	 /* WIRE_EXIT_… */
+	uint32_t flags;  /* WIRE_EXIT_… */
 	uint64_t wall_us;
 	uint64_t cpu_us; /* measured on the host where that is possible, else in the guest */
 	bool cpu_from_host;
 	uint64_t memory_peak_bytes;
 	uint64_t stdout_bytes, stderr_bytes; /* produced, with what was cut */
-	struct buffer out, err, report;	     /* when there is no on_output; at most output_bytes */
+	struct buffer out, err, report;      /* when there is no on_output; at most output_bytes */
 };
 void exec_result_fini(struct exec_result *r);
 
@@ -150,9 +145,10 @@ struct sandbox_entry {
 
 int sandbox_write(struct sandbox *s, const char *path, const void *bytes, size_t count,
 	uint32_t mode, uint32_t as, struct error *err);
-int sandbox_write_fd(struct sandbox *s, const char *path, int fd, uint32_t mode, uint32_t as,
-	struct error *err);
-/* add at most `limit` bytes of the file to out; -EFBIG when it is larger (out then holds the head) */
+int sandbox_write_fd(
+	struct sandbox *s, const char *path, int fd, uint32_t mode, uint32_t as, struct error *err);
+/* add at most `limit` bytes of the file to out; -EFBIG when it is larger (out then holds the head)
+ */
 int sandbox_read(struct sandbox *s, const char *path, size_t limit, uint32_t as, struct buffer *out,
 	struct error *err);
 int sandbox_stat(struct sandbox *s, const char *path, uint32_t as, struct sandbox_entry *out,
@@ -161,16 +157,16 @@ int sandbox_stat(struct sandbox *s, const char *path, uint32_t as, struct sandbo
 int sandbox_list(struct sandbox *s, const char *path, uint32_t depth, uint32_t most, uint32_t as,
 	struct sandbox_entry **out, size_t *count, struct error *err);
 void sandbox_entries_free(struct sandbox_entry *entries, size_t count);
-int sandbox_mkdir(struct sandbox *s, const char *path, uint32_t mode, uint32_t as,
-	struct error *err);
-int sandbox_remove(struct sandbox *s, const char *path, bool recursive, uint32_t as,
-	struct error *err);
-int sandbox_rename(struct sandbox *s, const char *from, const char *to, uint32_t as,
-	struct error *err);
-int sandbox_chmod(struct sandbox *s, const char *path, uint32_t mode, uint32_t as,
-	struct error *err);
-int sandbox_chown(struct sandbox *s, const char *path, uint32_t owner, uint32_t group,
-	struct error *err);
+int sandbox_mkdir(
+	struct sandbox *s, const char *path, uint32_t mode, uint32_t as, struct error *err);
+int sandbox_remove(
+	struct sandbox *s, const char *path, bool recursive, uint32_t as, struct error *err);
+int sandbox_rename(
+	struct sandbox *s, const char *from, const char *to, uint32_t as, struct error *err);
+int sandbox_chmod(
+	struct sandbox *s, const char *path, uint32_t mode, uint32_t as, struct error *err);
+int sandbox_chown(
+	struct sandbox *s, const char *path, uint32_t owner, uint32_t group, struct error *err);
 
 /* A tar stream into `path` (made with parents), owned by uid and gid. The bytes are a whole ustar
  * or pax archive; sandbox_put_tree() packs a host directory itself (regular files, directories and

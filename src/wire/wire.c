@@ -210,8 +210,8 @@ void wire_stream_set(uint8_t *frame, uint32_t stream)
 		WIRE_FIELDS_##name(F);                                                             \
 		if (w.full)                                                                        \
 			return -EMSGSIZE;                                                          \
-		wire_header_put(out, (uint32_t)(w.p - out - WIRE_HEADER), WIRE_##NAME, channel,    \
-			stream);                                                                   \
+		wire_header_put(                                                                   \
+			out, (uint32_t)(w.p - out - WIRE_HEADER), WIRE_##NAME, channel, stream);   \
 		return (int)(w.p - out);                                                           \
 	}
 WIRE_MESSAGES(M)

@@ -31,19 +31,19 @@
  *
  * Nothing here allocates. Decoded messages point into the frame they came from.
  */
-#define WIRE_VERSION	 1u
-#define WIRE_HEADER	 12u
+#define WIRE_VERSION     1u
+#define WIRE_HEADER      12u
 #define WIRE_PAYLOAD_MAX (256u << 10)
-#define WIRE_FRAME_MAX	 (WIRE_HEADER + WIRE_PAYLOAD_MAX)
-#define WIRE_WINDOW	 (512u << 10)
+#define WIRE_FRAME_MAX   (WIRE_HEADER + WIRE_PAYLOAD_MAX)
+#define WIRE_WINDOW      (512u << 10)
 #define WIRE_CREDIT_STEP (128u << 10)
-#define WIRE_STREAMS_MAX 64u	/* open at once on one connection to a guest */
-#define WIRE_VSOCK_PORT	 1024u	/* where the agent connects, on CID 2 */
-#define WIRE_PATH_MAX	 4096u	/* with the terminator */
-#define WIRE_STRINGS_MAX 4096u	/* entries of argv or env */
+#define WIRE_STREAMS_MAX 64u   /* open at once on one connection to a guest */
+#define WIRE_VSOCK_PORT  1024u /* where the agent connects, on CID 2 */
+#define WIRE_PATH_MAX    4096u /* with the terminator */
+#define WIRE_STRINGS_MAX 4096u /* entries of argv or env */
 
 enum wire_channel {
-	WIRE_STDIN = 0, /* host to guest: standard input, contents of FILE_WRITE and TAR_IN */
+	WIRE_STDIN = 0,  /* host to guest: standard input, contents of FILE_WRITE and TAR_IN */
 	WIRE_STDOUT = 1, /* guest to host: standard output, contents of FILE_READ and TAR_OUT */
 	WIRE_STDERR = 2,
 	WIRE_REPORT = 3, /* guest to host: what the process writes to file descriptor 3 */
@@ -51,33 +51,34 @@ enum wire_channel {
 };
 
 /* exec.flags */
-#define WIRE_EXEC_STDIN	      1u  /* channel 0 is its standard input; else /dev/null */
+#define WIRE_EXEC_STDIN       1u  /* channel 0 is its standard input; else /dev/null */
 #define WIRE_EXEC_REPORT      2u  /* give it a pipe on fd 3, carried on channel 3 */
 #define WIRE_EXEC_OUTPUT_KILL 4u  /* end it at the output limit; else drop what is beyond it */
-#define WIRE_EXEC_PRIVILEGED  8u  /* keep root's capabilities (uid 0 only) and its cgroup writable */
+#define WIRE_EXEC_PRIVILEGED  8u  /* keep root's capabilities (uid 0 only) and its cgroup writable \
+				   */
 #define WIRE_EXEC_NEW_PRIVS   16u /* allow setuid programs (sudo); default no_new_privs */
 
 /* exit.reason: how an exec ended; the order is the wire's */
 enum wire_ending {
-	WIRE_END_EXITED = 0,	/* status is the exit code */
-	WIRE_END_SIGNALED,	/* status is the signal's number */
+	WIRE_END_EXITED = 0, /* status is the exit code */
+	WIRE_END_SIGNALED,   /* status is the signal's number */
 	WIRE_END_CPU_LIMIT,
 	WIRE_END_WALL_LIMIT,
-	WIRE_END_MEMORY_LIMIT,	/* the guest's OOM killer ended a process of it */
+	WIRE_END_MEMORY_LIMIT, /* the guest's OOM killer ended a process of it */
 	WIRE_END_OUTPUT_LIMIT,
-	WIRE_END_FILE_LIMIT,	/* SIGXFSZ */
-	WIRE_END_KILLED,	/* KILL frame, status is its reason */
+	WIRE_END_FILE_LIMIT, /* SIGXFSZ */
+	WIRE_END_KILLED,     /* KILL frame, status is its reason */
 	WIRE_END_COUNT
 };
 
 /* exit.flags */
-#define WIRE_EXIT_STDOUT_CUT  1u  /* bytes were dropped at the output limit */
-#define WIRE_EXIT_STDERR_CUT  2u
-#define WIRE_EXIT_OOM	      4u  /* some process of the tree was killed for memory */
-#define WIRE_EXIT_PIDS	      8u  /* a fork was refused by the process limit */
-#define WIRE_EXIT_DISK_FULL   16u /* the writable layer was seen full (space or inodes) */
-#define WIRE_EXIT_LEFTOVERS   32u /* processes were still running at its end and were killed */
-#define WIRE_EXIT_REPORT_CUT  64u
+#define WIRE_EXIT_STDOUT_CUT 1u /* bytes were dropped at the output limit */
+#define WIRE_EXIT_STDERR_CUT 2u
+#define WIRE_EXIT_OOM        4u  /* some process of the tree was killed for memory */
+#define WIRE_EXIT_PIDS       8u  /* a fork was refused by the process limit */
+#define WIRE_EXIT_DISK_FULL  16u /* the writable layer was seen full (space or inodes) */
+#define WIRE_EXIT_LEFTOVERS  32u /* processes were still running at its end and were killed */
+#define WIRE_EXIT_REPORT_CUT 64u
 
 /* kill.reason */
 enum wire_kill_reason { WIRE_KILL_CANCEL = 0, WIRE_KILL_CPU = 1, WIRE_KILL_WALL = 2 };
@@ -88,6 +89,20 @@ enum wire_file_type {
 	WIRE_FILE_DIRECTORY = 2,
 	WIRE_FILE_SYMLINK = 3,
 	WIRE_FILE_OTHER = 4
+};
+
+/* Why a sandbox is over; names in sandbox_stop_reason_name() of sandbox.h. The order is the wire's.
+ */
+enum sandbox_stop_reason {
+	SANDBOX_RUNNING = 0,
+	SANDBOX_STOPPED_REQUESTED,
+	SANDBOX_STOPPED_LEASE,        /* lease_expired */
+	SANDBOX_STOPPED_OWNER,        /* the creator went away */
+	SANDBOX_STOPPED_START_FAILED, /* startup_failed */
+	SANDBOX_STOPPED_GUEST_ENDED,  /* the machine powered off, panicked or was killed */
+	SANDBOX_STOPPED_GUEST_FAULT,  /* it broke the protocol or its rings */
+	SANDBOX_STOPPED_MONITOR_LOST, /* the monitor died */
+	SANDBOX_STOP_REASONS
 };
 
 #define WIRE_PARENTS   1u /* file_write, file_mkdir, tar_in: make missing parents (mode 755) */
@@ -206,8 +221,7 @@ enum wire_file_type {
 	F(i64, mtime_ns)                                                                           \
 	F(str, target)
 /* unpack below path; owners become uid:gid; links and devices that would leave path are refused */
-#define WIRE_FIELDS_tar_in(F)                                                                      \
-	F(str, path) F(u32, uid) F(u32, gid) F(u32, flags) F(u64, limit_bytes)
+#define WIRE_FIELDS_tar_in(F)  F(str, path) F(u32, uid) F(u32, gid) F(u32, flags) F(u64, limit_bytes)
 #define WIRE_FIELDS_tar_out(F) F(str, path) F(u32, uid) F(u32, gid)
 #define WIRE_FIELDS_stats(F)
 #define WIRE_FIELDS_stats_reply(F)                                                                 \

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 - the byte channel to the guest's agent: frames in and out.
+ */
+#include "monitor/monitor.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define GUEST_IN     (1u << 20) /* bytes read ahead on a stream socket */
+#define GUEST_FRAMES 64         /* frames handled before other handles get their turn */
+
+static void ready(uv_poll_t *poll, int status, int events);
+
+static void fault(struct guest *g, bool breach, const char *text)
+{
+	if (g->gone)
+		return;
+	g->gone = true;
+	g->breach = breach;
+	snprintf(g->fault, sizeof(g->fault), "%s", text);
+	uv_poll_stop(&g->poll);
+}
+
+static void watch(struct guest *g)
+{
+	int events = UV_READABLE;
+
+	if (g->gone)
+		return;
+	if (!g->vsock && buffer_length(&g->out))
+		events |= UV_WRITABLE;
+	if (!g->vsock && buffer_length(&g->in) >= GUEST_IN)
+		events &= ~UV_READABLE;
+	if (events != g->events && uv_poll_start(&g->poll, events, ready) == 0)
+		g->events = events;
+}
+
+/* bytes taken by the channel now */
+static size_t push(struct guest *g, const uint8_t *bytes, size_t count)
+{
+	ssize_t n;
+
+	if (g->vsock)
+		return vsock_write(g->vsock, bytes, count);
+	do {
+		n = send(g->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno != EAGAIN)
+		fault(g, false, "the channel to the guest is closed");
+	return n < 0 ? 0 : (size_t)n;
+}
+
+static void flush(struct guest *g)
+{
+	while (!g->gone && buffer_length(&g->out)) {
+		size_t n = push(g, buffer_bytes(&g->out), buffer_length(&g->out));
+
+		if (n == 0)
+			break;
+		buffer_consume(&g->out, n);
+	}
+}
+
+void guest_send(struct guest *g, const uint8_t *frame, size_t size)
+{
+	size_t n = 0;
+
+	if (g->gone)
+		return;
+	flush(g);
+	while (n < size && buffer_length(&g->out) == 0 && !g->gone) {
+		size_t k = push(g, frame + n, size - n);
+
+		if (k == 0)
+			break;
+		n += k;
+	}
+	if (n < size && !g->gone && buffer_add(&g->out, frame + n, size - n))
+		fault(g, false, "out of memory");
+	watch(g);
+}
+
+size_t guest_backlog(const struct guest *g)
+{
+	return buffer_length(&g->out);
+}
+
+static size_t available(const struct guest *g)
+{
+	return g->vsock ? vsock_available(g->vsock) : buffer_length(&g->in);
+}
+
+static void copy_out(const struct guest *g, void *out, size_t count)
+{
+	if (g->vsock)
+		vsock_copy(g->vsock, 0, out, count);
+	else
+		memcpy(out, buffer_bytes(&g->in), count);
+}
+
+static void consume(struct guest *g, size_t count)
+{
+	if (g->vsock)
+		vsock_consume(g->vsock, count);
+	else
+		buffer_consume(&g->in, count);
+}
+
+/* take one frame into g->frame; its size, 0 when there is none yet, -EPROTO */
+static long take(struct guest *g, struct wire_frame *f)
+{
+	size_t have = available(g), need;
+	long n;
+
+	if (have < WIRE_HEADER)
+		return 0;
+	copy_out(g, g->frame, WIRE_HEADER);
+	n = wire_frame_get(g->frame, WIRE_HEADER, f, &need);
+	if (n < 0)
+		return n;
+	if (have < need)
+		return 0;
+	copy_out(g, g->frame, need);
+	consume(g, need);
+	/* the copy is what is judged, not what was peeked at */
+	n = wire_frame_get(g->frame, need, f, NULL);
+	return n == (long)need ? n : -EPROTO;
+}
+
+void guest_read(struct guest *g)
+{
+	struct wire_frame f;
+	const char *why = "a frame that cannot be";
+	long n = 0;
+
+	for (int i = 0; !g->gone && i < GUEST_FRAMES; i++) {
+		if (client_congested(g->monitor))
+			break;
+		n = take(g, &f);
+		if (n == 0)
+			break;
+		if (n > 0)
+			n = stream_from_guest(g->monitor, &f, g->frame, &why);
+		if (n < 0)
+			fault(g, true, why);
+	}
+	watch(g);
+}
+
+static void refill(struct guest *g)
+{
+	uint8_t *room;
+	ssize_t n;
+
+	if (buffer_length(&g->in) >= GUEST_IN)
+		return;
+	room = buffer_reserve(&g->in, 65536);
+	if (!room)
+		return fault(g, false, "out of memory");
+	n = recv(g->fd, room, 65536, MSG_DONTWAIT);
+	if (n > 0)
+		buffer_commit(&g->in, (size_t)n);
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		fault(g, false, "the guest closed its channel");
+}
+
+static void ready(uv_poll_t *poll, int status, int events)
+{
+	struct guest *g = poll->data;
+	struct monitor *m = g->monitor;
+
+	if (g->vsock) {
+		if (vsock_pump(g->vsock)) {
+			/* what it sent before it went is still told */
+			guest_read(g);
+			const char *why = vsock_fault(g->vsock);
+
+			fault(g, vsock_was_breach(g->vsock), why ? why : "connection lost");
+		}
+	} else if (events & UV_READABLE) {
+		refill(g);
+	}
+	flush(g);
+	if (!g->gone)
+		guest_read(g);
+	else if (!g->breach && !g->vsock) {
+		g->gone = false; /* frames already here count */
+		guest_read(g);
+		g->gone = true;
+	}
+	if (g->gone && m->state < MONITOR_STOPPING)
+		monitor_stop(m,
+			g->breach ? SANDBOX_STOPPED_GUEST_FAULT : SANDBOX_STOPPED_GUEST_ENDED, "%s",
+			g->fault);
+	if (!g->gone) {
+		client_resume_all(m);
+		watch(g);
+	}
+}
+
+int guest_start(struct guest *g, struct monitor *m, struct vsock *vsock, int fd)
+{
+	int r;
+
+	g->monitor = m;
+	g->vsock = vsock;
+	g->fd = fd;
+	g->frame = malloc(WIRE_FRAME_MAX);
+	if (!g->frame)
+		return -ENOMEM;
+	g->poll.data = g;
+	r = uv_poll_init(&m->loop, &g->poll, vsock ? vsock_fd(vsock) : fd);
+	if (r)
+		return r;
+	watch(g);
+	return 0;
+}
+
+void guest_close(struct guest *g)
+{
+	if (!g->monitor)
+		return;
+	g->gone = true;
+	if (!uv_is_closing((uv_handle_t *)&g->poll))
+		uv_close((uv_handle_t *)&g->poll, NULL);
+	vsock_free(g->vsock);
+	g->vsock = NULL;
+	close_fd(&g->fd);
+	buffer_fini(&g->in);
+	buffer_fini(&g->out);
+	free(g->frame);
+	g->frame = NULL;
+	g->monitor = NULL;
+}

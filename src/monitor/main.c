@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 - sealmark-monitor: the keeper of one sandbox. */
+#include "monitor/monitor.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GUEST_CID      3
+#define SOCKET_IN_ROOT "/vsock"
+#define MACHINE_EXTRA  (UINT64_C(96) << 20) /* host memory beside the guest's own: kernel, stubs */
+
+/* Everything the keeper made and must take away again. */
+struct keeper {
+	struct monitor_config config;
+	struct engine_config engine_config;
+	const struct engine *engine;
+	struct engine_plan plan;
+	char directory[640], isolation[160];
+	int slot, slot_fd, lock_fd;
+	int vsock_fd, listen_fd;
+	int console_read, console_write;
+	int stream_ours, stream_theirs;
+	int note_ours, note_theirs;
+	struct jail_cgroup *cgroup;
+	struct jail_machine machine;
+	pid_t monitor;
+	int64_t started_us;
+};
+
+/* Tell the creator that there will be no sandbox, and why. */
+static void tell_failure(const struct error *err)
+{
+	uint8_t frame[WIRE_HEADER + 2048];
+	int n = wire_put_mon_stopped(frame, sizeof(frame), 0, 0,
+		&(struct wire_mon_stopped){.reason = SANDBOX_STOPPED_START_FAILED,
+			.detail = wire_str(error_message(err))});
+
+	if (n > 0 && send(MONITOR_OWNER_FD, frame, (size_t)n, MSG_NOSIGNAL) < 0)
+		log_error("%s", error_message(err));
+}
+
+static int rank(const char *isolation)
+{
+	static const char *const names[] = {"none", "process", "kernel", "hardware"};
+
+	for (int i = 0; i < (int)ARRAY_SIZE(names); i++) {
+		if (strcmp(isolation, names[i]) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static int check_isolation(const struct keeper *k, struct error *err)
+{
+	int want = rank(k->config.require_isolation), have = rank(k->engine->isolation);
+
+	if (want < 0)
+		return error_set(err, -EINVAL,
+			"require_isolation: \"%s\" is not one of none, process, kernel, hardware",
+			k->config.require_isolation);
+	if (have < want)
+		return error_set(err, -EPERM,
+			"engine %s gives isolation \"%s\", but \"%s\" is required", k->engine->name,
+			k->engine->isolation, k->config.require_isolation);
+	return 0;
+}
+
+static int listen_at(const char *path, mode_t mode, int *out, struct error *err)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd;
+
+	if (text_copy(address.sun_path, sizeof(address.sun_path), path))
+		return error_set(err, -ENAMETOOLONG,
+			"%s: too long for a socket; choose a shorter SEALMARK_HOME", path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return error_sys(err, errno, "socket");
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || chmod(path, mode) ||
+		listen(fd, 8)) {
+		error_sys(err, errno, "%s", path);
+		close(fd);
+		return err ? err->code : -EIO;
+	}
+	*out = fd;
+	return 0;
+}
+
+static int make_directory(struct keeper *k, struct error *err)
+{
+	char path[704];
+	int r;
+
+	if (text_format(k->directory, sizeof(k->directory), "%s/sandboxes", k->config.home))
+		return error_set(err, -ENAMETOOLONG, "home is too long");
+	r = path_make(k->directory, 0755, err);
+	if (r)
+		return r;
+	if (text_format(k->directory, sizeof(k->directory), "%s/sandboxes/%s", k->config.home,
+		    k->config.id))
+		return error_set(err, -ENAMETOOLONG, "home is too long");
+	if (mkdir(k->directory, 0711))
+		return error_sys(err, errno, "%s", k->directory);
+	text_format(path, sizeof(path), "%s/lock", k->directory);
+	/* held as long as the keeper lives: how a sweep knows what is left over */
+	k->lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (k->lock_fd < 0 || flock(k->lock_fd, LOCK_EX | LOCK_NB))
+		return error_sys(err, errno, "%s", path);
+	text_format(path, sizeof(path), "%s/control.sock", k->directory);
+	return listen_at(path, 0600, &k->listen_fd, err);
+}
+
+static int make_channel(struct keeper *k, struct error *err)
+{
+	char path[704];
+	int pair[2];
+
+	if (k->plan.channel == ENGINE_VHOST_USER) {
+		text_format(path, sizeof(path), "%s/vsock", k->directory);
+		return listen_at(path, 0666, &k->vsock_fd, err);
+	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		return error_sys(err, errno, "socketpair");
+	k->stream_ours = pair[0];
+	k->stream_theirs = pair[1];
+	return 0;
+}
+
+static int make_pipes(struct keeper *k, struct error *err)
+{
+	int pair[2];
+
+	if (pipe2(pair, O_CLOEXEC))
+		return error_sys(err, errno, "pipe");
+	k->console_read = pair[0];
+	k->console_write = pair[1];
+	if (fcntl(k->console_read, F_SETFL, O_NONBLOCK))
+		return error_sys(err, errno, "fcntl");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return error_sys(err, errno, "socketpair");
+	k->note_ours = pair[0];
+	k->note_theirs = pair[1];
+	return 0;
+}
+
+static int start_machine(struct keeper *k, struct error *err)
+{
+	bool root = geteuid() == 0;
+	uid_t machine = root ? JAIL_UID_BASE + 2 * (uid_t)k->slot : geteuid();
+	char path[704];
+	struct jail_spec spec = {.plan = &k->plan,
+		.config = &k->engine_config,
+		.slot = k->slot,
+		.machine_uid = machine,
+		.machine_gid = root ? machine : getegid(),
+		.monitor_uid = root ? machine + 1 : machine,
+		.monitor_gid = root ? machine + 1 : getegid(),
+		.socket_path = path,
+		.socket_in_root = SOCKET_IN_ROOT,
+		.channel_fd = k->stream_theirs,
+		.console_fd = k->console_write,
+		.cgroup = k->cgroup,
+		.cpu = k->config.cpu};
+
+	text_format(path, sizeof(path), "%s/vsock", k->directory);
+	if (k->plan.channel != ENGINE_VHOST_USER)
+		spec.socket_path = NULL;
+	return jail_start(&spec, &k->machine, err);
+}
+
+/* One CPU for the whole machine: given, or by slot over those allowed. */
+static void choose_cpu(struct keeper *k)
+{
+	cpu_set_t allowed;
+	int nth, count;
+
+	if (k->config.cpu >= 0 || sched_getaffinity(0, sizeof(allowed), &allowed))
+		return;
+	count = CPU_COUNT(&allowed);
+	if (count == 0)
+		return;
+	nth = k->slot % count;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (CPU_ISSET((size_t)cpu, &allowed) && nth-- == 0) {
+			k->config.cpu = cpu;
+			return;
+		}
+	}
+}
+
+static int prepare(struct keeper *k, struct error *err)
+{
+	struct jail_cgroup_limits limits;
+	char described[128];
+	int r;
+
+	r = monitor_config_read(MONITOR_CONFIG_FD, &k->config, err);
+	close(MONITOR_CONFIG_FD);
+	if (r)
+		return error_prefix(err, "monitor");
+	monitor_config_engine(&k->config, &k->engine_config);
+	k->engine = engine_find(k->config.engine_name, k->config.home, err);
+	if (!k->engine)
+		return err->code;
+	r = check_isolation(k, err);
+	if (!r)
+		r = k->engine->plan(&k->engine_config, SOCKET_IN_ROOT, &k->plan, err);
+	if (!r)
+		r = jail_slot_take(k->config.home, &k->slot, &k->slot_fd, err);
+	if (!r)
+		choose_cpu(k);
+	if (!r)
+		r = make_directory(k, err);
+	if (!r)
+		r = make_channel(k, err);
+	if (!r)
+		r = make_pipes(k, err);
+	if (r)
+		return r;
+	limits.memory_bytes = ((uint64_t)k->config.memory_mib << 20) * 5 / 4 + MACHINE_EXTRA;
+	limits.processes = k->plan.processes + 16;
+	r = jail_cgroup_new(k->config.id, &limits, &k->cgroup, err);
+	if (r)
+		return r;
+	jail_describe(geteuid() == 0, k->cgroup, described, sizeof(described));
+	text_format(k->isolation, sizeof(k->isolation), "%s %s", k->engine->name,
+		k->plan.is_code_of_ours ? "none" : described);
+	return start_machine(k, err);
+}
+
+/* The monitor proper, in a process of its own. */
+static int monitor_process(struct keeper *k)
+{
+	bool root = geteuid() == 0;
+	uid_t uid = root ? JAIL_UID_BASE + 2 * (uid_t)k->slot + 1 : geteuid();
+	struct vsock *vsock = NULL;
+	struct error err = {0};
+
+	close_fd(&k->console_write);
+	close_fd(&k->stream_theirs);
+	close_fd(&k->note_ours);
+	close_fd(&k->slot_fd);
+	close_fd(&k->lock_fd);
+	if (k->vsock_fd >= 0 &&
+		vsock_new(steal_fd(&k->vsock_fd), GUEST_CID, WIRE_VSOCK_PORT, &vsock, &err)) {
+		tell_failure(&err);
+		return 1;
+	}
+	if (jail_monitor_drop(uid, root ? uid : getegid(), &err)) {
+		tell_failure(&err);
+		return 1;
+	}
+	return monitor_run(&(struct monitor_parts){.config = &k->config,
+		.engine = k->engine->name,
+		.isolation = k->isolation,
+		.owner_fd = MONITOR_OWNER_FD,
+		.listen_fd = k->listen_fd,
+		.console_fd = k->console_read,
+		.keeper_fd = k->note_theirs,
+		.machine_pidfd = k->machine.pidfd,
+		.life_fd = k->machine.life_fd,
+		.vsock = vsock,
+		.stream_fd = k->stream_ours,
+		.cgroup = k->cgroup,
+		.started_us = k->started_us});
+}
+
+static void kill_machine(struct keeper *k)
+{
+	if (k->machine.pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, k->machine.pidfd, SIGKILL, NULL, 0);
+	close_fd(&k->machine.life_fd);
+}
+
+/* Reap the machine and tell the monitor how it ended and what it used. */
+static void machine_over(struct keeper *k)
+{
+	struct keeper_note note = {0};
+	struct rusage usage = {0};
+	uint64_t now;
+	int status = 0;
+
+	if (k->machine.pid > 0 && wait4(k->machine.pid, &status, 0, &usage) == k->machine.pid) {
+		note.status = status;
+		note.cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+			      (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+		/* without a cgroup: the largest process, in KiB; the guest's memory is shared */
+		note.memory_peak_bytes = (uint64_t)usage.ru_maxrss << 10;
+	}
+	k->machine.pid = 0;
+	if (k->cgroup)
+		jail_cgroup_memory(k->cgroup, &now, &note.memory_peak_bytes);
+	close_fd(&k->machine.pidfd);
+	if (send(k->note_ours, &note, sizeof(note), MSG_NOSIGNAL) < 0)
+		log_debug("the monitor is gone before its machine");
+}
+
+static int watch(struct keeper *k)
+{
+	int monitor_pidfd = (int)syscall(SYS_pidfd_open, k->monitor, 0);
+	int signals, status = 0;
+	sigset_t mask;
+	uint8_t word;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGHUP);
+	signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	while (k->monitor > 0 || k->machine.pid > 0) {
+		struct pollfd p[] = {
+			{k->monitor > 0 ? monitor_pidfd : -1, POLLIN, 0},
+			{k->machine.pid > 0 ? k->machine.pidfd : -1, POLLIN, 0},
+			{k->monitor > 0 ? k->note_ours : -1, POLLIN, 0},
+			{signals, POLLIN, 0},
+		};
+
+		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
+			break;
+		if (p[0].revents) {
+			if (waitpid(k->monitor, &status, 0) == k->monitor)
+				k->monitor = 0;
+			kill_machine(k);
+		}
+		if (p[2].revents & POLLIN && recv(k->note_ours, &word, 1, MSG_DONTWAIT) == 1)
+			kill_machine(k);
+		else if (p[2].revents & POLLHUP)
+			kill_machine(k);
+		if (p[3].revents) {
+			struct signalfd_siginfo info;
+
+			if (read(signals, &info, sizeof(info)) == sizeof(info)) {
+				kill_machine(k);
+				if (k->monitor > 0)
+					kill(k->monitor, SIGKILL);
+			}
+		}
+		if (p[1].revents)
+			machine_over(k);
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+static void clean_up(struct keeper *k)
+{
+	struct error err = {0};
+
+	if (k->machine.pid > 0) {
+		kill_machine(k);
+		waitpid(k->machine.pid, NULL, 0);
+	}
+	jail_cgroup_remove(k->cgroup);
+	if (k->directory[0] && k->lock_fd >= 0 && path_remove_tree(AT_FDCWD, k->directory, &err))
+		log_error("%s", error_message(&err));
+}
+
+int main(int argc, char **argv)
+{
+	static struct keeper keeper = {.slot_fd = -1,
+		.lock_fd = -1,
+		.vsock_fd = -1,
+		.listen_fd = -1,
+		.console_read = -1,
+		.console_write = -1,
+		.stream_ours = -1,
+		.stream_theirs = -1,
+		.note_ours = -1,
+		.note_theirs = -1,
+		.machine = {.pidfd = -1, .life_fd = -1}};
+	struct keeper *k = &keeper;
+	struct error err = {0};
+	sigset_t mask;
+	int status;
+
+	k->started_us = clock_us();
+	log_setup(
+		"sealmark-monitor", getenv("SEALMARK_DEBUG") ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING);
+	if (argc > 1 || fcntl(MONITOR_OWNER_FD, F_GETFD) < 0 ||
+		fcntl(MONITOR_CONFIG_FD, F_GETFD) < 0) {
+		log_error("this program is started by sealmark, not by hand");
+		return 2;
+	}
+	fcntl(MONITOR_OWNER_FD, F_SETFD, FD_CLOEXEC);
+	fcntl(MONITOR_CONFIG_FD, F_SETFD, FD_CLOEXEC);
+	umask(022);
+	/* the terminal's Ctrl-C is the creator's to act on */
+	setsid();
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGHUP);
+	sigaddset(&mask, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+
+	if (prepare(k, &err)) {
+		tell_failure(&err);
+		clean_up(k);
+		return 1;
+	}
+	k->monitor = fork();
+	if (k->monitor == 0)
+		_exit(monitor_process(k));
+	if (k->monitor < 0) {
+		error_sys(&err, errno, "fork");
+		tell_failure(&err);
+	}
+	close(MONITOR_OWNER_FD);
+	close_fd(&k->vsock_fd);
+	close_fd(&k->listen_fd);
+	close_fd(&k->console_read);
+	close_fd(&k->console_write);
+	close_fd(&k->stream_ours);
+	close_fd(&k->stream_theirs);
+	close_fd(&k->note_theirs);
+	status = k->monitor > 0 ? watch(k) : 1;
+	clean_up(k);
+	return status;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 - the monitor proper: what its files share. */
+#ifndef SEALMARK_MONITOR_MONITOR_H
+#define SEALMARK_MONITOR_MONITOR_H
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "jail/jail.h"
+#include "monitor/config.h"
+#include "monitor/vsock.h"
+#include "wire/wire.h"
+
+#include <uv.h>
+
+/*
+ * Theory of operation
+ *
+ * sealmark-monitor is two processes. The keeper (keeper.c) has the creator's rights and reads
+ * nothing hostile: it takes a slot, makes the directory, the cgroup and the sockets, starts the
+ * machine in its jail and forks the monitor proper; then it only waits, reports the machine's end
+ * to the monitor, and cleans up whatever way the others end. The monitor proper (this file's
+ * structures; loop.c) drops to a uid of its own and a seccomp list, and is one libuv loop that
+ * carries frames between clients and the guest's agent:
+ *
+ *	client ── frames ──> client.c ──> stream.c ──> guest.c ── vsock ──> agent
+ *	       <── frames ──           <── stream.c <──
+ *
+ * Clients number their streams as they like; stream.c gives each a number of its own towards the
+ * guest, checks direction, shape and credit of every frame of either side, and applies what the
+ * guest cannot be trusted with: CPU limits by the host's measure and a watchdog on wall limits.
+ */
+#define MONITOR_CLIENTS 8
+#define MONITOR_BACKLOG (4u << 20) /* bytes waiting for a client before the guest is held back */
+
+enum monitor_state { MONITOR_BOOTING, MONITOR_RUNNING, MONITOR_STOPPING, MONITOR_STOPPED };
+
+struct monitor;
+
+struct client {
+	struct monitor *monitor;
+	uv_poll_t poll;
+	int fd;     /* -1: free place */
+	bool owner; /* the sandbox ends with it */
+	int events; /* what poll waits for */
+	struct buffer in, out;
+};
+
+struct stream {
+	bool used;
+	uint32_t id;           /* towards the guest */
+	uint32_t client_id;    /* towards the client */
+	struct client *client; /* NULL: its client went away; the guest's answers are dropped */
+	uint16_t type;         /* the request */
+	uint64_t credit[WIRE_CHANNELS]; /* bytes the sender may still send; STDIN: the client */
+	bool ended[WIRE_CHANNELS];
+	/* EXEC */
+	bool alone; /* the only exec so far: the host's measure is its own */
+	uint64_t cpu_start_us, cpu_limit_us;
+	int64_t watchdog_ms; /* the agent must have ended it by then */
+	bool cpu_killed;
+};
+
+/* The byte channel to the agent: vsock, or an inherited stream socket. */
+struct guest {
+	struct monitor *monitor;
+	uv_poll_t poll;
+	int events;
+	struct vsock *vsock; /* or NULL */
+	int fd;              /* stream socket, or -1 */
+	struct buffer in;    /* stream socket only */
+	struct buffer out;   /* waiting for room */
+	uint8_t *frame;      /* WIRE_FRAME_MAX bytes: one frame in one piece */
+	bool gone;
+	bool breach;
+	char fault[200];
+};
+
+struct console {
+	uv_poll_t poll;
+	uv_timer_t pause;
+	int fd;
+	uint64_t total_bytes;
+	size_t kept; /* bytes in tail */
+	uint8_t tail[4096];
+};
+
+struct monitor {
+	const struct monitor_config *config;
+	uv_loop_t loop;
+	enum monitor_state state;
+	enum sandbox_stop_reason reason;
+	char detail[WIRE_REASON_MAX + 1];
+	char isolation[160];
+	char kernel[80];
+	const char *engine;
+	int64_t started_us, boot_us;
+
+	struct jail_cgroup *cgroup; /* or NULL */
+	int machine_pidfd, life_fd;
+	uint64_t memory_peak_bytes;
+	uint64_t cpu_final_us; /* from the keeper, once the machine has ended */
+	bool machine_ended;
+
+	int keeper_fd;
+	uv_poll_t keeper_poll;
+	int listen_fd;
+	uv_poll_t listen_poll;
+	uv_timer_t lease, tick, settle;
+
+	struct guest guest;
+	struct console console;
+	struct client clients[MONITOR_CLIENTS];
+	struct stream streams[WIRE_STREAMS_MAX];
+	uint32_t next_stream;
+	unsigned execs;
+	int64_t heard_ms; /* when the guest last said anything */
+};
+
+/* What the keeper hands over: every descriptor is the monitor's from then on. */
+struct monitor_parts {
+	const struct monitor_config *config;
+	const char *engine, *isolation;
+	int owner_fd, listen_fd, console_fd, keeper_fd, machine_pidfd, life_fd;
+	struct vsock *vsock;
+	int stream_fd;
+	struct jail_cgroup *cgroup;
+	int64_t started_us;
+};
+
+struct monitor_usage {
+	uint64_t cpu_us, memory_bytes, memory_peak_bytes, wall_us;
+};
+
+/* What the keeper tells once the machine's process has ended. */
+struct keeper_note {
+	int32_t status; /* as wait(2) */
+	int32_t unused;
+	uint64_t cpu_us, memory_peak_bytes;
+};
+
+/* loop.c: run until everything is over; the exit status of the process. */
+int monitor_run(const struct monitor_parts *parts);
+/* Begin to stop (first reason wins). */
+void monitor_stop(struct monitor *m, enum sandbox_stop_reason reason, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The agent has said hello: tell the clients. */
+void monitor_ready(struct monitor *m, const char *kernel);
+/* The lease ends `lease_ms` from now. */
+void monitor_lease(struct monitor *m, int64_t lease_ms);
+void monitor_usage(struct monitor *m, struct monitor_usage *out);
+void monitor_schedule_tick(struct monitor *m);
+void monitor_close_when_drained(struct monitor *m);
+
+/* guest.c */
+int guest_start(struct guest *g, struct monitor *m, struct vsock *vsock, int fd);
+void guest_send(struct guest *g, const uint8_t *frame, size_t size); /* whole frames only */
+size_t guest_backlog(const struct guest *g);
+void guest_read(struct guest *g); /* handle frames that wait, as far as clients take them */
+void guest_close(struct guest *g);
+
+/* client.c */
+void client_init(struct monitor *m);
+int client_add(struct monitor *m, int fd, bool owner);
+void client_send(struct client *c, const uint8_t *bytes, size_t size);
+void client_resume_all(struct monitor *m); /* there is room towards the guest again */
+bool client_congested(const struct monitor *m);
+bool client_drained(const struct monitor *m);
+void client_close(struct client *c);
+void client_broadcast(struct monitor *m, const uint8_t *bytes, size_t size);
+
+/* stream.c: 0, or -EPROTO when the sender broke the protocol (reason logged in *why) */
+int stream_from_client(
+	struct client *c, const struct wire_frame *f, const uint8_t *bytes, const char **why);
+int stream_from_guest(
+	struct monitor *m, const struct wire_frame *f, uint8_t *bytes, const char **why);
+void stream_client_gone(struct client *c);
+/* CPU limits and watchdogs that are due; returns when to look again, CLOCK_NEVER if never */
+int64_t stream_tick(struct monitor *m);
+
+/* console.c */
+int console_start(struct console *c, struct monitor *m, int fd);
+void console_text(const struct console *c, char *out, size_t size);
+void console_close(struct console *c);
+
+#endif

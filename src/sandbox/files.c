@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 - files of a sandbox: requests with one answer, and streams.
+ */
+#include "sandbox/internal.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REQUEST_MOST (WIRE_HEADER + 2 * WIRE_PATH_MAX + 128)
+#define ENTRIES_MOST 100000u
+
+static int check_path(const char *path, struct error *err)
+{
+	if (!path[0] || strlen(path) >= WIRE_PATH_MAX)
+		return error_set(err, -ENAMETOOLONG, "a path in the sandbox has 1 to %u bytes",
+			WIRE_PATH_MAX);
+	return 0;
+}
+
+/* encode, begin and send one request */
+#define REQUEST(kind, op, message, err)                                                            \
+	({                                                                                         \
+		uint8_t frame_[REQUEST_MOST];                                                      \
+		int n_;                                                                            \
+                                                                                                   \
+		op_begin(s, op);                                                                   \
+		n_ = wire_put_##kind(frame_, sizeof(frame_), (op)->stream, 0, message);            \
+		n_ < 0 ? error_set(err, n_, "the request is too long")                             \
+		       : op_send(op, frame_, (size_t)n_, err);                                     \
+	})
+
+/* wait for DONE; entries and data in between are not expected */
+static int finish(struct operation *op, const char *path, struct error *err)
+{
+	int r = op_next(op, err);
+
+	if (!r && op->frame.type != WIRE_DONE)
+		r = error_set(err, -EPROTO, "unexpected answer to a file request");
+	return r && r != -ENODEV ? error_prefix(err, "%s", path) : r;
+}
+
+/* an answer came while input was on its way: its failure, or a surprise */
+static int early(struct operation *op, const char *path, struct error *err)
+{
+	if (op->frame.type != WIRE_FAIL)
+		return error_set(err, -EPROTO, "%s: unexpected answer", path);
+	op_failure(&op->frame, err);
+	return error_prefix(err, "%s", path);
+}
+
+static int begin_write(struct sandbox *s, struct operation *op, const char *path, uint32_t mode,
+	uint32_t as, struct error *err)
+{
+	int r = check_path(path, err);
+
+	return r ? r
+		 : REQUEST(file_write, op,
+			   (&(struct wire_file_write){.path = wire_str(path),
+				   .mode = mode,
+				   .uid = as,
+				   .gid = as,
+				   .flags = WIRE_PARENTS}),
+			   err);
+}
+
+int sandbox_write(struct sandbox *s, const char *path, const void *bytes, size_t count,
+	uint32_t mode, uint32_t as, struct error *err)
+{
+	struct operation op;
+	int r = begin_write(s, &op, path, mode, as, err);
+
+	if (!r)
+		r = op_input(&op, bytes, count, err);
+	if (!r)
+		r = op_input_end(&op, err);
+	if (r == -EPIPE)
+		return early(&op, path, err);
+	return r ? r : finish(&op, path, err);
+}
+
+int sandbox_write_fd(
+	struct sandbox *s, const char *path, int fd, uint32_t mode, uint32_t as, struct error *err)
+{
+	cleanup_free uint8_t *chunk = malloc(WIRE_CREDIT_STEP);
+	struct operation op;
+	ssize_t n;
+	int r = begin_write(s, &op, path, mode, as, err);
+
+	if (r)
+		return r;
+	while (chunk) {
+		n = read(fd, chunk, WIRE_CREDIT_STEP);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			break;
+		r = n < 0 ? error_sys(err, errno, "%s", path)
+			  : op_input(&op, chunk, (size_t)n, err);
+		if (r == -EPIPE)
+			return early(&op, path, err);
+		if (r) {
+			if (!s->over)
+				op_cancel(&op);
+			return r;
+		}
+	}
+	r = chunk ? op_input_end(&op, err) : error_set(err, -ENOMEM, "out of memory");
+	return r ? r : finish(&op, path, err);
+}
+
+/* hand DATA of channel 1 to on_bytes until DONE */
+static int receive(struct operation *op, const char *path,
+	int (*on_bytes)(void *context, const void *bytes, size_t count), void *context,
+	struct error *err)
+{
+	size_t owed = 0;
+	int r, wrong;
+
+	for (;;) {
+		r = op_next(op, err);
+		if (r)
+			return r == -ENODEV ? r : error_prefix(err, "%s", path);
+		if (op->frame.type == WIRE_DONE)
+			return 0;
+		if (op->frame.type != WIRE_DATA)
+			continue;
+		wrong = on_bytes(context, op->frame.payload, op->frame.length);
+		owed += op->frame.length;
+		if (wrong) {
+			op_cancel(op);
+			return wrong;
+		}
+		if (owed >= WIRE_CREDIT_STEP) {
+			r = op_credit(op, WIRE_STDOUT, owed, err);
+			owed = 0;
+			if (r)
+				return r;
+		}
+	}
+}
+
+struct limited {
+	struct buffer *out;
+	size_t left;
+};
+
+static int add_limited(void *context, const void *bytes, size_t count)
+{
+	struct limited *l = context;
+	size_t n = count < l->left ? count : l->left;
+
+	if (buffer_add(l->out, bytes, n))
+		return -ENOMEM;
+	l->left -= n;
+	return n < count ? -EFBIG : 0;
+}
+
+int sandbox_read(struct sandbox *s, const char *path, size_t limit, uint32_t as, struct buffer *out,
+	struct error *err)
+{
+	struct limited l = {out, limit};
+	struct operation op;
+	int r = check_path(path, err);
+
+	if (!r)
+		r = REQUEST(file_read, &op,
+			(&(struct wire_file_read){.path = wire_str(path), .uid = as, .gid = as}),
+			err);
+	if (!r)
+		r = receive(&op, path, add_limited, &l, err);
+	if (r == -EFBIG)
+		return error_set(err, r, "%s: is larger than %zu bytes", path, limit);
+	return r;
+}
+
+int sandbox_get_tar(struct sandbox *s, const char *path, uint32_t as,
+	int (*on_bytes)(void *context, const void *bytes, size_t count), void *context,
+	struct error *err)
+{
+	struct operation op;
+	int r = check_path(path, err);
+
+	if (!r)
+		r = REQUEST(tar_out, &op,
+			(&(struct wire_tar_out){.path = wire_str(path), .uid = as, .gid = as}),
+			err);
+	return r ? r : receive(&op, path, on_bytes, context, err);
+}
+
+int sandbox_put_tar(struct sandbox *s, const char *path, const void *bytes, size_t count,
+	uint32_t uid, uint32_t gid, struct error *err)
+{
+	struct operation op;
+	int r = check_path(path, err);
+
+	if (!r)
+		r = REQUEST(tar_in, &op,
+			(&(struct wire_tar_in){.path = wire_str(path),
+				.uid = uid,
+				.gid = gid,
+				.flags = WIRE_PARENTS}),
+			err);
+	if (!r)
+		r = op_input(&op, bytes, count, err);
+	if (!r)
+		r = op_input_end(&op, err);
+	if (r == -EPIPE)
+		return early(&op, path, err);
+	return r ? r : finish(&op, path, err);
+}
+
+static int take_entry(const struct wire_frame *f, struct sandbox_entry *e)
+{
+	struct wire_entry m;
+
+	if (wire_get_entry(f->payload, f->length, &m) || m.type < WIRE_FILE_REGULAR ||
+		m.type > WIRE_FILE_OTHER)
+		return -EPROTO;
+	*e = (struct sandbox_entry){.path = strdup(m.path.text),
+		.type = (enum wire_file_type)m.type,
+		.mode = m.mode & 07777,
+		.uid = m.uid,
+		.gid = m.gid,
+		.size = m.size,
+		.mtime_ns = m.mtime_ns,
+		.target = strdup(m.target.text)};
+	return e->path && e->target ? 0 : -ENOMEM;
+}
+
+static int receive_entries(struct operation *op, const char *path, uint32_t most,
+	struct sandbox_entry **out, size_t *count, struct error *err)
+{
+	size_t room = 0;
+	int r;
+
+	for (;;) {
+		r = op_next(op, err);
+		if (r)
+			return r == -ENODEV ? r : error_prefix(err, "%s", path);
+		if (op->frame.type == WIRE_DONE)
+			return 0;
+		if (op->frame.type != WIRE_ENTRY || *count >= most)
+			return error_set(err, -EPROTO, "%s: unexpected answer", path);
+		if (*count == room) {
+			struct sandbox_entry *more;
+
+			room = room ? 2 * room : 16;
+			more = realloc(*out, room * sizeof(**out));
+			if (!more)
+				return error_set(err, -ENOMEM, "out of memory");
+			*out = more;
+		}
+		r = take_entry(&op->frame, &(*out)[*count]);
+		(*count)++;
+		if (r)
+			return error_sys(err, r, "%s: a malformed entry", path);
+	}
+}
+
+int sandbox_list(struct sandbox *s, const char *path, uint32_t depth, uint32_t most, uint32_t as,
+	struct sandbox_entry **out, size_t *count, struct error *err)
+{
+	struct operation op;
+	int r = check_path(path, err);
+
+	*out = NULL;
+	*count = 0;
+	most = most && most < ENTRIES_MOST ? most : ENTRIES_MOST;
+	if (!r)
+		r = REQUEST(file_list, &op,
+			(&(struct wire_file_list){.path = wire_str(path),
+				.uid = as,
+				.gid = as,
+				.depth = depth,
+				.most = most}),
+			err);
+	if (!r)
+		r = receive_entries(&op, path, most, out, count, err);
+	if (r) {
+		if (!op.final && !s->over)
+			op_cancel(&op);
+		sandbox_entries_free(*out, *count);
+		*out = NULL;
+		*count = 0;
+	}
+	return r;
+}
+
+void sandbox_entries_free(struct sandbox_entry *entries, size_t count)
+{
+	for (size_t i = 0; entries && i < count; i++) {
+		free(entries[i].path);
+		free(entries[i].target);
+	}
+	free(entries);
+}
+
+int sandbox_stat(struct sandbox *s, const char *path, uint32_t as, struct sandbox_entry *out,
+	struct error *err)
+{
+	struct sandbox_entry *list = NULL;
+	size_t count = 0;
+	struct operation op;
+	int r = check_path(path, err);
+
+	if (!r)
+		r = REQUEST(file_stat, &op,
+			(&(struct wire_file_stat){.path = wire_str(path), .uid = as, .gid = as}),
+			err);
+	if (!r)
+		r = receive_entries(&op, path, 1, &list, &count, err);
+	if (!r && count == 1) {
+		*out = list[0]; /* its strings are the caller's now */
+		free(list);
+		return 0;
+	}
+	sandbox_entries_free(list, count);
+	return r ? r : error_set(err, -EPROTO, "%s: no answer", path);
+}
+
+#define SIMPLE(kind, path, ...)                                                                    \
+	({                                                                                         \
+		struct operation op_;                                                              \
+		int r_ = check_path(path, err);                                                    \
+                                                                                                   \
+		if (!r_)                                                                           \
+			r_ = REQUEST(kind, &op_, (&(struct wire_##kind){__VA_ARGS__}), err);       \
+		r_ ? r_ : finish(&op_, path, err);                                                 \
+	})
+
+int sandbox_mkdir(
+	struct sandbox *s, const char *path, uint32_t mode, uint32_t as, struct error *err)
+{
+	return SIMPLE(file_mkdir, path, .path = wire_str(path), .mode = mode, .uid = as, .gid = as,
+		.flags = WIRE_PARENTS);
+}
+
+int sandbox_remove(
+	struct sandbox *s, const char *path, bool recursive, uint32_t as, struct error *err)
+{
+	return SIMPLE(file_remove, path, .path = wire_str(path), .uid = as, .gid = as,
+		.flags = recursive ? WIRE_RECURSIVE : 0);
+}
+
+int sandbox_rename(
+	struct sandbox *s, const char *from, const char *to, uint32_t as, struct error *err)
+{
+	int r = check_path(to, err);
+
+	return r ? r
+		 : SIMPLE(file_rename, from, .from = wire_str(from), .to = wire_str(to), .uid = as,
+			   .gid = as);
+}
+
+int sandbox_chmod(
+	struct sandbox *s, const char *path, uint32_t mode, uint32_t as, struct error *err)
+{
+	return SIMPLE(file_chmod, path, .path = wire_str(path), .mode = mode, .uid = as, .gid = as);
+}
+
+int sandbox_chown(
+	struct sandbox *s, const char *path, uint32_t owner, uint32_t group, struct error *err)
+{
+	return SIMPLE(file_chown, path, .path = wire_str(path), .owner = owner, .group = group);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 - the connection to a monitor, shared by the sandbox files.
+ */
+#ifndef SEALMARK_SANDBOX_INTERNAL_H
+#define SEALMARK_SANDBOX_INTERNAL_H
+
+#include "sandbox/sandbox.h"
+
+#include <sys/types.h>
+
+struct sandbox {
+	int fd;       /* -1 once it is over */
+	pid_t keeper; /* 0 once reaped */
+	bool ready;
+	bool over;
+	uint32_t next_stream;
+	struct buffer in, out;
+	struct sandbox_info info;
+	struct sandbox_end end;
+};
+
+/* One request and the frames that belong to it. */
+struct operation {
+	struct sandbox *sandbox;
+	uint32_t stream;
+	uint64_t input_credit;   /* bytes that may still be sent on WIRE_STDIN */
+	bool final;              /* its last frame has come */
+	int64_t deadline_ms;     /* of clock_ms(): by then the monitor must have answered */
+	struct wire_frame frame; /* the frame that op_next() found; valid until the next call */
+};
+
+/* Start: encode is wire_put_… of the request with the given stream. */
+void op_begin(struct sandbox *s, struct operation *op);
+/* Send a whole encoded frame (waits for room). */
+int op_send(struct operation *op, const uint8_t *frame, size_t size, struct error *err);
+/* Send input bytes as the guest takes them (waits for credit). -EPIPE when it ended before that:
+ * op->frame is then its last frame. */
+int op_input(struct operation *op, const void *bytes, size_t count, struct error *err);
+/* Send at most op->input_credit input bytes without looking at answers. */
+int op_push(struct operation *op, const uint8_t *bytes, size_t count, struct error *err);
+int op_input_end(struct operation *op, struct error *err);
+/* Wait for the next frame of this operation; CREDIT for input is taken in here. FAIL becomes an
+ * error: its errno and message. */
+int op_next(struct operation *op, struct error *err);
+/* Read and handle what is there without waiting; used between polls. 1: a frame is in op->frame,
+ * 0: none now. */
+int op_poll(struct operation *op, struct error *err);
+/* Return credit for `bytes` on a channel. */
+int op_credit(struct operation *op, enum wire_channel channel, size_t bytes, struct error *err);
+/* Turn a FAIL frame into an error. */
+int op_failure(const struct wire_frame *f, struct error *err);
+/* Give up: KILL, and wait for the last frame. */
+void op_cancel(struct operation *op);
+
+/* Move bytes of s->out to the socket without waiting; 0 or -ENODEV. */
+int connection_flush(struct sandbox *s, struct error *err);
+/* Read what is there without waiting. */
+int connection_fill(struct sandbox *s, struct error *err);
+/* Note that it is over; fills end when nothing better is known. Returns -ENODEV with a message. */
+int connection_over(struct sandbox *s, struct error *err);
+/* Wait until stream 0 says MON_READY or it is over, or the deadline (clock_ms). */
+int connection_ready(struct sandbox *s, int64_t deadline_ms, struct error *err);
+/* Wait for MON_STOPPED or the end of the connection. */
+void connection_drain(struct sandbox *s, int64_t deadline_ms);
+
+#endif

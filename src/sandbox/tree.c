@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 - a host directory into a sandbox, packed by libarchive. */
+#include "sandbox/internal.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "base/text.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH_MOST 64
+
+/* A tree on its way. */
+struct pack {
+	struct operation op;
+	struct archive *archive;
+	struct error *err;
+	int result;    /* of the sending side */
+	uint64_t left; /* bytes still allowed */
+	char path[PATH_MAX];
+};
+
+static la_ssize_t send_packed(struct archive *a, void *context, const void *bytes, size_t count)
+{
+	struct pack *p = context;
+
+	p->result = op_input(&p->op, bytes, count, p->err);
+	return p->result ? -1 : (la_ssize_t)count;
+}
+
+static int broken(struct pack *p)
+{
+	if (p->result)
+		return p->result;
+	return error_set(p->err, -EIO, "%s: cannot pack: %s", p->path,
+		archive_error_string(p->archive) ? archive_error_string(p->archive) : "?");
+}
+
+static int add_header(struct pack *p, const struct stat *st, const char *target)
+{
+	struct archive_entry *e = archive_entry_new();
+	int r;
+
+	if (!e)
+		return error_set(p->err, -ENOMEM, "out of memory");
+	archive_entry_set_pathname(e, p->path);
+	archive_entry_set_filetype(e, st->st_mode & S_IFMT);
+	archive_entry_set_perm(e, st->st_mode & 0777);
+	archive_entry_set_size(e, S_ISREG(st->st_mode) ? st->st_size : 0);
+	archive_entry_set_mtime(e, st->st_mtim.tv_sec, 0);
+	if (target)
+		archive_entry_set_symlink(e, target);
+	r = archive_write_header(p->archive, e);
+	archive_entry_free(e);
+	return r == ARCHIVE_OK || r == ARCHIVE_WARN ? 0 : broken(p);
+}
+
+static int add_file(struct pack *p, int dir_fd, const char *name)
+{
+	cleanup_close int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	cleanup_free uint8_t *chunk = malloc(65536);
+	struct stat st;
+	uint64_t left;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) || !chunk)
+		return error_sys(p->err, errno, "%s", p->path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(p->err, -EINVAL, "%s: is no longer a regular file", p->path);
+	if ((uint64_t)st.st_size > p->left)
+		return error_set(p->err, -EFBIG, "%s: the files are larger than allowed", p->path);
+	p->left -= (uint64_t)st.st_size;
+	r = add_header(p, &st, NULL);
+	for (left = (uint64_t)st.st_size; !r && left;) {
+		ssize_t n = read(fd, chunk, left < 65536 ? (size_t)left : 65536);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return error_set(p->err, -EIO, "%s: became shorter while read", p->path);
+		if (archive_write_data(p->archive, chunk, (size_t)n) != n)
+			return broken(p);
+		left -= (uint64_t)n;
+	}
+	return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* names in a directory, sorted; NULL on failure */
+static char **list(int dir_fd, size_t *count)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	char **names = NULL, **more;
+	struct dirent *e;
+
+	*count = 0;
+	while (dir && (e = readdir(dir))) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (*count % 64 == 0) {
+			more = realloc(names, (*count + 64) * sizeof(*names));
+			if (!more)
+				break;
+			names = more;
+		}
+		names[(*count)++] = strdup(e->d_name);
+	}
+	if (names)
+		qsort(names, *count, sizeof(*names), by_name);
+	return names;
+}
+
+static int add_directory(struct pack *p, int dir_fd, int depth);
+
+static int add_one(struct pack *p, int dir_fd, const char *name, int depth)
+{
+	char target[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+	int r;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return error_sys(p->err, errno, "%s", p->path);
+	if (S_ISREG(st.st_mode))
+		return add_file(p, dir_fd, name);
+	if (S_ISLNK(st.st_mode)) {
+		n = readlinkat(dir_fd, name, target, sizeof(target) - 1);
+		if (n <= 0)
+			return error_sys(p->err, errno, "%s", p->path);
+		target[n] = 0;
+		return add_header(p, &st, target);
+	}
+	if (!S_ISDIR(st.st_mode))
+		return error_set(p->err, -EINVAL,
+			"%s: only files, folders and symbolic links can be copied", p->path);
+	cleanup_close int fd =
+		openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_sys(p->err, errno, "%s", p->path);
+	r = add_header(p, &st, NULL);
+	return r ? r : add_directory(p, fd, depth + 1);
+}
+
+static int add_directory(struct pack *p, int dir_fd, int depth)
+{
+	size_t count, length = strlen(p->path);
+	char **names = list(dir_fd, &count);
+	int r = 0;
+
+	if (depth > DEPTH_MOST)
+		r = error_set(p->err, -ELOOP, "%s: folders nest too deep", p->path);
+	for (size_t i = 0; i < count; i++) {
+		if (!r && names[i] &&
+			text_format(p->path + length, sizeof(p->path) - length, "%s%s",
+				length ? "/" : "", names[i]))
+			r = error_set(p->err, -ENAMETOOLONG, "%s: path is too long", p->path);
+		if (!r && names[i])
+			r = add_one(p, dir_fd, names[i], depth);
+		p->path[length] = 0;
+		free(names[i]);
+	}
+	free(names);
+	return r;
+}
+
+/* wait for DONE after the last byte, or find out why the guest said no before */
+static int conclude(struct pack *p, const char *path, int r)
+{
+	if (r == -EPIPE && p->op.final) {
+		r = p->op.frame.type == WIRE_FAIL ? op_failure(&p->op.frame, p->err) : -EPROTO;
+	} else if (!r) {
+		r = op_input_end(&p->op, p->err);
+		if (!r)
+			r = op_next(&p->op, p->err);
+	} else if (!p->op.sandbox->over) {
+		op_cancel(&p->op);
+	}
+	return r && r != -ENODEV ? error_prefix(p->err, "%s", path) : r;
+}
+
+int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint32_t uid,
+	uint32_t gid, uint64_t limit_bytes, struct error *err)
+{
+	uint8_t frame[WIRE_HEADER + WIRE_PATH_MAX + 64];
+	struct error own = {0};
+	struct pack p = {.err = err ? err : &own, .left = limit_bytes ? limit_bytes : UINT64_MAX};
+	int n, r;
+
+	op_begin(s, &p.op);
+	n = wire_put_tar_in(frame, sizeof(frame), p.op.stream, 0,
+		&(struct wire_tar_in){
+			.path = wire_str(path), .uid = uid, .gid = gid, .flags = WIRE_PARENTS});
+	if (n < 0)
+		return error_set(err, -ENAMETOOLONG, "%s: path is too long", path);
+	r = op_send(&p.op, frame, (size_t)n, p.err);
+	if (r)
+		return r;
+	p.archive = archive_write_new();
+	if (!p.archive || archive_write_set_format_pax_restricted(p.archive) != ARCHIVE_OK ||
+		archive_write_set_bytes_per_block(p.archive, 65536) != ARCHIVE_OK ||
+		archive_write_set_bytes_in_last_block(p.archive, 512) != ARCHIVE_OK ||
+		archive_write_open(p.archive, &p, NULL, send_packed, NULL) != ARCHIVE_OK)
+		r = error_set(p.err, -ENOMEM, "cannot start an archive");
+	if (!r)
+		r = add_directory(&p, host_dir_fd, 0);
+	if (!r && archive_write_close(p.archive) != ARCHIVE_OK)
+		r = broken(&p);
+	if (r && p.archive)
+		archive_write_fail(p.archive);
+	archive_write_free(p.archive);
+	return conclude(&p, path, r);
+}
