@@ -113,6 +113,7 @@ run_job() {
 	job_first_line=$(($(wc -l <"$log") + 1))
 	setsid setpriv --pdeathsig KILL "$@" </dev/null >>"$log" 2>&1 9>&- &
 	job=$!
+	echo "$job" >"$work/session"
 	pause=0.1
 	while kill -0 "$job" 2>/dev/null; do
 		sleep "$pause"
@@ -142,16 +143,27 @@ end_job() {
 	job=
 }
 
-# remove_tree DIR: also ends what still runs in it and unmounts what is still mounted there.
-remove_tree() {
-	[ -e "$1" ] || return 0
+# end_session DIR: what is left of the job of the setup that made DIR, after its SIGKILL. The
+# session alone could be another's by now, the folder alone could be where somebody looks around.
+end_session() {
+	session=$(cat "$1/session" 2>/dev/null) || return 0
 	for proc in /proc/[0-9]*; do
 		for link in cwd root; do
 			case $(readlink "$proc/$link" 2>/dev/null) in
-			"$1" | "$1"/*) kill -KILL "${proc#/proc/}" 2>/dev/null || : ;;
+			"$1" | "$1"/*)
+				# shellcheck disable=SC2046 # the fields after the name: state, parent, group, session
+				set -- "$1" $(sed 's/.*) //' "$proc/stat" 2>/dev/null)
+				[ "${5:-}" != "$session" ] || kill -KILL "${proc#/proc/}" 2>/dev/null || :
+				;;
 			esac
 		done
 	done
+}
+
+# remove_tree DIR: also ends what still runs in it and unmounts what is still mounted there.
+remove_tree() {
+	[ -e "$1" ] || return 0
+	end_session "$1"
 	awk -v dir="$1/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | sort -r |
 		while read -r mounted; do umount -l "$mounted" || :; done
 	rm -rf --one-file-system "$1" 2>/dev/null && return 0
@@ -184,7 +196,7 @@ stopped() {
 need_tools() {
 	missing=
 	while read -r tool package; do
-		command -v "$tool" >/dev/null || missing="$missing $package"
+		command -v "$tool" >/dev/null || case "$missing " in *" $package "*) ;; *) missing="$missing $package" ;; esac
 	done
 	[ -z "$missing" ] || fail "to build $1, these Debian packages are missing:$missing" \
 		"as root: apt-get install$missing"
@@ -222,21 +234,25 @@ set_link() {
 
 # -- Debian ----------------------------------------------------------------------------------
 
-# The archive this host itself uses; $1 is the label in its Release file.
+# host_mirror LABEL FOLDER: the archive that this host's apt uses, known by the label in its
+# Release file; while there is none (before or during an apt-get update), by its last folder.
 host_mirror() {
 	# shellcheck disable=SC2016 # the $(…) are apt's
-	apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Created-By: Packages' \
-		2>/dev/null | awk -F'|' -v label="$1" '$1 == "Debian" && $2 == label { print $3; exit }'
+	apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+		awk -F'|' -v label="$1" -v folder="/$2/" '
+			$1 == "Debian" && $2 == label { found = $3; exit }
+			!guess && index($3 "/", folder) && $3 "/" ~ folder "/?$" { guess = $3 }
+			END { print found ? found : guess }'
 }
 
 find_mirror() {
 	security_mirror=
 	mirror=${SEALMARK_DEBIAN_MIRROR:-}
 	[ -z "$mirror" ] || return 0
-	mirror=$(host_mirror Debian)
-	security_mirror=$(host_mirror Debian-Security)
-	[ -n "$mirror" ] || fail "this host's apt knows no Debian mirror (or has not been updated yet)" \
-		"as root: apt-get update; or set SEALMARK_DEBIAN_MIRROR to the address of a mirror"
+	mirror=$(host_mirror Debian debian)
+	security_mirror=$(host_mirror Debian-Security debian-security)
+	[ -n "$mirror" ] || fail "this host's apt knows no Debian mirror" \
+		"set SEALMARK_DEBIAN_MIRROR to the address of one"
 }
 
 # What the host's apt was told about proxies and certificates, as apt.conf lines.
@@ -301,15 +317,13 @@ fetch_source() {
 		"no package linux-source-${SEALMARK_LINUX:-7.x} from $mirror (${tried#, })" \
 		"check the network and http_proxy; or set SEALMARK_DEBIAN_MIRROR to a complete mirror"
 	deb_mib=$(apt-cache show --no-all-versions "$package" | awk '$1 == "Size:" { print int($2 / 1048576) + 1; exit }')
-	cd "$apt/deb"
-	run_job count_bytes apt-get -q download "$package/$suite" ||
+	run_job count_bytes env -C "$apt/deb" apt-get -q download "$package/$suite" ||
 		fail_job "could not fetch $package from $mirror" "check the network and http_proxy, then run it again"
 	set -- "$apt"/deb/*.deb
 	deb=$1
 	source_package=$(dpkg-deb -f "$deb" Package)
 	source_version=$(dpkg-deb -f "$deb" Version)
 	unset APT_CONFIG
-	cd "$work"
 }
 
 # -- the kernel ------------------------------------------------------------------------------
@@ -779,9 +793,14 @@ main() {
 	if [ "$steps" -gt 0 ]; then
 		[ "$(uname -m)" = x86_64 ] || fail "guest kernels and images are built for x86_64; this is $(uname -m)"
 		need_tools 'anything' <<'END'
+apt-get apt
+awk mawk
+find findutils
 flock util-linux
+mktemp coreutils
 setpriv util-linux
 setsid util-linux
+xargs findutils
 END
 		open_work
 		# Another setup may have done it while we waited.
