@@ -24,7 +24,9 @@
 #define JAIL_SLOTS    4096
 #define JAIL_UID_BASE 1879048192u
 
-/* --- slots: numbers held by a locked file under home/slots, free again when the holder dies --- */
+/* --- slots: numbers held by a locked file, free again when the holder (and every fork of it that
+ * has lock_fd) is gone. Under home/slots; root's under /run/sealmark/slots, as uids are the host's
+ * and not a home's. -EAGAIN when all are taken. --- */
 int jail_slot_take(const char *home, int *slot, int *lock_fd, struct error *err);
 
 /* --- cgroups: v2, or v1 controllers (memory, pids, cpu, cpuacct), whatever is usable --- */
@@ -33,7 +35,8 @@ struct jail_cgroup_limits {
 	uint64_t memory_bytes; /* 0: none */
 	uint32_t processes;    /* 0: none */
 };
-/* Make sealmark/<id>. *out stays NULL with 0 when this host or user has no usable cgroup. */
+/* Make sealmark/<id>, locked against sweeps as long as the caller or a fork of it has it open.
+ * *out stays NULL with 0 when this host or user has no usable cgroup. */
 int jail_cgroup_new(const char *id, const struct jail_cgroup_limits *limits,
 	struct jail_cgroup **out, struct error *err);
 /* Put the process (as seen from the caller) into it; before it forks. */
@@ -45,7 +48,8 @@ const char *jail_cgroup_kind(const struct jail_cgroup *cg); /* "cgroup-v2", "cgr
 /* Kill all in it, wait for them, remove it (needs the rights it was made with); NULL is fine. */
 void jail_cgroup_remove(struct jail_cgroup *cg);
 void jail_cgroup_free(struct jail_cgroup *cg); /* close only */
-/* Remove sealmark/<id> of ids that `alive(id)` denies; returns how many. */
+/* Remove sealmark/<id> of ids that `alive(id)` denies and no living process has locked (so the
+ * sandboxes of another home are safe); returns how many. */
 int jail_cgroup_sweep(bool (*alive)(void *context, const char *id), void *context);
 
 /* --- the machine --- */
@@ -70,7 +74,13 @@ struct jail_machine {
 /* Start; 0 when exec has happened (or ->run was entered), else the stage that failed is named. */
 int jail_start(const struct jail_spec *spec, struct jail_machine *out, struct error *err);
 
-/* --- the monitor itself: drop to uid/gid, no caps, no new fs, seccomp list. --- */
+/*
+ * --- the monitor itself: drop to uid/gid, no capabilities, no forks; then the seccomp list: a
+ * libuv loop on descriptors it has. No open, socket, connect, exec, fork, thread. Make the loop
+ * before it (UV_USE_IO_URING=0), never use libuv's thread pool. A breach ends the process;
+ * SEALMARK_SECCOMP_LOG=1 has the kernel log it instead (and records say so). Leak checking of
+ * sanitizers forks: leave by _exit(2). ---
+ */
 int jail_monitor_drop(uid_t uid, gid_t gid, struct error *err);
 int jail_monitor_seccomp(struct error *err);
 
