@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# Thin: meson and the scripts know how; this names what there is to do. `make help` lists it.
+MESON  ?= /usr/bin/meson
+NINJA  ?= ninja
+BUILD  ?= build
+PREFIX ?= /usr/local
+
+# the distribution's Python runs meson and the tests, whatever else PATH holds first
+export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
+
+.PHONY: all help demo check bench install clean
+
+all: $(BUILD)/build.ninja
+	$(NINJA) -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	$(MESON) setup --prefix=$(PREFIX) $(BUILD)
+
+help:
+	@echo 'make            build into $(BUILD)/'
+	@echo 'make demo       install what is needed (as root), build, set up, grade the example class'
+	@echo 'make check      everything that can be checked: style, unit, scenario, vm, hostile, fuzz'
+	@echo 'make bench      the benches of SPECIFICATION.md'
+	@echo 'make install    install under PREFIX (default /usr/local), below DESTDIR if set'
+	@echo 'make clean      remove the build folders; what setup made stays in $$SEALMARK_HOME'
+
+demo:
+	scripts/demo $(BUILD)
+
+check:
+	scripts/check
+
+bench: all
+	guest/setup.sh
+	/usr/bin/python3 tests/bench/bench.py
+
+install: all
+	$(MESON) configure --prefix=$(PREFIX) $(BUILD)
+	$(MESON) install -C $(BUILD) $(if $(DESTDIR),--destdir $(DESTDIR))
+
+clean:
+	rm -rf $(BUILD) build-asan build-fuzz
