@@ -14,11 +14,13 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <linux/kvm.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -106,14 +108,19 @@ static void look_at_engines(struct report *r)
 	}
 }
 
+/* A device node alone says nothing: ask it. */
 static void look_at_kvm(struct report *r)
 {
-	if (access("/dev/kvm", F_OK))
+	cleanup_close int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0 && ioctl(fd, KVM_GET_API_VERSION, 0) == KVM_API_VERSION)
+		add(r, "engines", "/dev/kvm", FACT, "works; no engine of this version uses it");
+	else if (fd < 0 && errno == EACCES)
+		add(r, "engines", "/dev/kvm", FACT,
+			"not for this user, and not needed: no engine of this version uses it");
+	else
 		add(r, "engines", "/dev/kvm", FACT,
 			"absent, and not needed: no engine of this version uses it");
-	else
-		add(r, "engines", "/dev/kvm", FACT, "present%s; no engine of this version uses it",
-			access("/dev/kvm", R_OK | W_OK) ? " (not for this user)" : "");
 }
 
 static void add_ability(struct report *r, const char *name, bool present, enum state otherwise,
@@ -342,8 +349,9 @@ static void tell_text(const struct report *r)
 			continue;
 		if (!steps++)
 			puts("\nto do");
-		printf("  %u. %s%s: %s\n", steps, f->name,
-			f->state == MISSING ? "" : " (grading works without)", f->cure);
+		printf("  %u. %s%s%s%s\n", steps, text_starts(f->cure, f->name) ? "" : f->name,
+			text_starts(f->cure, f->name) ? "" : ": ", f->cure,
+			f->state == MISSING ? "" : " (grading works without)");
 	}
 	puts(can_grade(r) ? "\nThis host can grade." : "\nThis host cannot grade yet.");
 }

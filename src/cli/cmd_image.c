@@ -48,9 +48,10 @@ static int run_ls(
 	size_t count;
 	bool damaged = false;
 	int status = CLI_OK;
+	int r = image_list(NULL, &images, &count, err);
 
-	if (image_list(NULL, &images, &count, err))
-		return CLI_OURS;
+	if (r)
+		return r == -EINVAL ? CLI_USAGE : CLI_OURS;
 	if (o->json) {
 		json_t *list = json_array();
 

@@ -7,6 +7,8 @@
 #define WIDTH       80
 #define HELP_COLUMN 26
 
+#define HARD_SPACE '\a' /* in help: a space at which no line is broken */
+
 /* Write words from column `at` on, wrapped to WIDTH and indented to `indent`; ends the line. */
 static void put_wrapped(FILE *to, const char *text, int at, int indent)
 {
@@ -20,10 +22,12 @@ static void put_wrapped(FILE *to, const char *text, int at, int indent)
 			at = indent;
 			first = true;
 		}
-		fprintf(to, "%s%.*s", first ? "" : " ", length, text);
+		if (!first)
+			fputc(' ', to);
 		at += length + !first;
 		first = false;
-		text += length;
+		for (; length; length--, text++)
+			fputc(*text == HARD_SPACE ? ' ' : *text, to);
 		while (*text == ' ')
 			text++;
 	}
@@ -44,7 +48,14 @@ static void put_option(FILE *to, const struct cli_option *o)
 	else
 		fprintf(to, "%*s", HELP_COLUMN - n, "");
 	/* the example of a flag would only repeat its name */
-	text_format(help, sizeof(help), o->argument ? "%s; as %s" : "%s", o->help, o->example);
+	if (o->argument)
+		text_format(help, sizeof(help), "%s; as%c%s", o->help, HARD_SPACE, o->example);
+	else
+		text_format(help, sizeof(help), "%s", o->help);
+	for (char *p = strchr(help, HARD_SPACE); p && *p; p++) {
+		if (*p == ' ')
+			*p = HARD_SPACE;
+	}
 	put_wrapped(to, help, HELP_COLUMN, HELP_COLUMN);
 }
 
