@@ -3,6 +3,7 @@
 #ifndef SEALMARK_GRADE_ASSIGNMENT_H
 #define SEALMARK_GRADE_ASSIGNMENT_H
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "grade/verdict.h"
 
@@ -33,6 +34,7 @@ struct limits {
 struct points_rule {
 	char *pattern; /* test id or fnmatch(3) pattern */
 	double points;
+	unsigned line, column; /* in assignment.yaml */
 };
 
 struct assignment {
@@ -66,6 +68,14 @@ struct assignment {
 
 /* Load TESTS (a directory). Errors name file, line, column and what would be right. */
 int assignment_load(const char *tests_path, struct assignment **out, struct error *err);
+
+/* The keys of assignment.yaml as a table, for the manual page and its test: per line the key, what
+ * it takes, its default, what it says; separated by tabs. 0 or the buffer's error. */
+int assignment_describe_keys(struct buffer *out);
+
+/* How strong an isolation is: none 0, process 1, kernel 2, hardware 3; -EINVAL for other words. */
+int assignment_isolation_rank(const char *name);
+
 void assignment_free(struct assignment *a);
 /* Points for a test id by the rules: the last rule that matches, else default_points. */
 double assignment_points(const struct assignment *a, const char *test_id);

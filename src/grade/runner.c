@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 - finding a runner, and the limits programs run under. */
+#include "grade/runner.h"
+
+#include "grade/classify.h"
+
+#include <string.h>
+
+struct limits runner_kill(const struct runner_plan *plan)
+{
+	return classify_kill_limits(&plan->assignment->limits, plan->sharing);
+}
+
+const struct runner *runner_find(const char *name)
+{
+	static const struct runner *const runners[] = {&runner_stdio,
+#ifdef HAVE_RUNNER_SUITE
+		&runner_suite,
+#endif
+		NULL};
+
+	for (size_t i = 0; runners[i]; i++) {
+		if (strcmp(runners[i]->name, name) == 0)
+			return runners[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 - the store in SQLite: opening, statements, transactions,
+ * runs. */
+#include "store/sqlite_internal.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+int store_error(struct store *store, int code, struct error *err)
+{
+	int e = code == SQLITE_FULL            ? -ENOSPC
+		: code == SQLITE_NOMEM         ? -ENOMEM
+		: code == SQLITE_READONLY      ? -EROFS
+		: (code & 0xff) == SQLITE_BUSY ? -EBUSY
+		: code == SQLITE_NOTADB        ? -EINVAL
+					       : -EIO;
+
+	return error_set(err, e, "%s: %s", store->path,
+		store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(code));
+}
+
+static int bind(sqlite3_stmt *s, const char *types, va_list ap)
+{
+	int code = SQLITE_OK;
+
+	for (int i = 1; *types && code == SQLITE_OK; types++, i++) {
+		if (*types == 's')
+			code = sqlite3_bind_text(
+				s, i, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+		else
+			code = sqlite3_bind_int64(s, i, va_arg(ap, int64_t));
+	}
+	return code;
+}
+
+static sqlite3_stmt *prepare(
+	struct store *store, struct error *err, const char *sql, const char *types, va_list ap)
+{
+	sqlite3_stmt *s = NULL;
+	int code = sqlite3_prepare_v2(store->db, sql, -1, &s, NULL);
+
+	if (code == SQLITE_OK)
+		code = bind(s, types, ap);
+	if (code == SQLITE_OK)
+		return s;
+	store_error(store, code, err);
+	sqlite3_finalize(s);
+	return NULL;
+}
+
+sqlite3_stmt *store_prepare(
+	struct store *store, struct error *err, const char *sql, const char *types, ...)
+{
+	sqlite3_stmt *s;
+	va_list ap;
+
+	va_start(ap, types);
+	s = prepare(store, err, sql, types, ap);
+	va_end(ap);
+	return s;
+}
+
+int store_finish(struct store *store, sqlite3_stmt *s, struct error *err)
+{
+	int code, r = 0;
+
+	if (!s)
+		return -EIO;
+	code = sqlite3_step(s);
+	if (code != SQLITE_DONE && code != SQLITE_ROW)
+		r = store_error(store, code, err);
+	sqlite3_finalize(s);
+	return r;
+}
+
+int store_execute(struct store *store, struct error *err, const char *sql, const char *types, ...)
+{
+	sqlite3_stmt *s;
+	va_list ap;
+
+	va_start(ap, types);
+	s = prepare(store, err, sql, types, ap);
+	va_end(ap);
+	return store_finish(store, s, err);
+}
+
+int store_begin(struct store *store, bool durable, struct error *err)
+{
+	int r;
+
+	pthread_mutex_lock(&store->lock);
+	/* in WAL mode NORMAL does not sync at a commit and FULL does; neither can corrupt */
+	r = store_execute(store, err,
+		durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", "");
+	if (!r)
+		r = store_execute(store, err, "BEGIN IMMEDIATE", "");
+	if (r)
+		pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+int store_end(struct store *store, int r, struct error *err)
+{
+	if (!r)
+		r = store_execute(store, err, "COMMIT", "");
+	if (r)
+		store_execute(store, NULL, "ROLLBACK", "");
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+int store_open(const char *path, struct store **out, struct error *err)
+{
+	struct store *store = calloc(1, sizeof(*store));
+	int r;
+
+	if (!store || !(store->path = strdup(path))) {
+		free(store);
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	pthread_mutex_init(&store->lock, NULL);
+	r = sqlite3_open_v2(path, &store->db,
+		SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+	if (r == SQLITE_OK) {
+		sqlite3_busy_timeout(store->db, 5000);
+		r = sqlite3_exec(store->db,
+			"PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;"
+			"PRAGMA trusted_schema = OFF;",
+			NULL, NULL, NULL);
+	}
+	if (r != SQLITE_OK) {
+		r = store_error(store, r, err);
+		store_close(store);
+		return r;
+	}
+	r = store_begin(store, true, err);
+	if (!r)
+		r = store_end(store, store_migrate(store, err), err);
+	if (r) {
+		store_close(store);
+		return r;
+	}
+	*out = store;
+	return 0;
+}
+
+void store_close(struct store *store)
+{
+	if (!store)
+		return;
+	sqlite3_close_v2(store->db);
+	pthread_mutex_destroy(&store->lock);
+	free(store->path);
+	free(store);
+}
+
+/* --- runs --- */
+
+static int key_digest(const struct store_key *key, char *out, struct error *err)
+{
+	const char *const parts[] = {
+		key->assignment, key->tests_digest, key->image_digest, key->engine, key->settings};
+	struct hash *h = hash_new();
+
+	if (!h)
+		return error_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		hash_add_field(h, parts[i], strlen(parts[i]));
+	hash_end(h, out);
+	hash_free(h);
+	return 0;
+}
+
+static int find_run(struct store *store, const char *key, int64_t *run, struct error *err)
+{
+	sqlite3_stmt *s = store_prepare(
+		store, err, "SELECT id FROM run WHERE key = ? ORDER BY id DESC LIMIT 1", "s", key);
+	int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+	int r = code == SQLITE_ROW    ? 0
+		: code == SQLITE_DONE ? -ENOENT
+		: s                   ? store_error(store, code, err)
+				      : -EIO;
+
+	if (!r)
+		*run = sqlite3_column_int64(s, 0);
+	sqlite3_finalize(s);
+	return r;
+}
+
+static int add_run(struct store *store, const struct store_key *key, const char *digest,
+	int64_t *run, struct error *err)
+{
+	char now[CLOCK_STAMP_SIZE];
+	int r;
+
+	clock_stamp(now);
+	r = store_execute(store, err,
+		"INSERT INTO run (key, assignment, tests_digest, image_digest, engine, started)"
+		" VALUES (?, ?, ?, ?, ?, ?)",
+		"ssssss", digest, key->assignment, key->tests_digest, key->image_digest,
+		key->engine, now);
+	*run = sqlite3_last_insert_rowid(store->db);
+	return r;
+}
+
+int store_run_open(struct store *store, const struct store_key *key, bool fresh, int64_t *run,
+	bool *resumed, struct error *err)
+{
+	char digest[HASH_HEX_SIZE];
+	int r = key_digest(key, digest, err);
+
+	if (!r)
+		r = store_begin(store, true, err);
+	if (r)
+		return r;
+	r = fresh ? -ENOENT : find_run(store, digest, run, err);
+	*resumed = r == 0;
+	if (r == -ENOENT)
+		r = add_run(store, key, digest, run, err);
+	if (!r)
+		r = store_execute(store, err,
+			"UPDATE job SET state = was, token = token + 1 WHERE run = ? AND state = ?",
+			"ii", *run, (int64_t)STORE_JOB_CLAIMED);
+	return store_end(store, r, err);
+}
+
+int store_run_started(struct store *store, int64_t run, char *out, struct error *err)
+{
+	sqlite3_stmt *s;
+	int code, r;
+
+	pthread_mutex_lock(&store->lock);
+	s = store_prepare(store, err, "SELECT started FROM run WHERE id = ?", "i", run);
+	code = s ? sqlite3_step(s) : SQLITE_ERROR;
+	if (code == SQLITE_ROW)
+		r = text_copy(out, CLOCK_STAMP_SIZE, (const char *)sqlite3_column_text(s, 0));
+	else
+		r = s ? store_error(store, code, err) : -EIO;
+	sqlite3_finalize(s);
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 - what the files of the SQLite store share. */
+#ifndef SEALMARK_STORE_SQLITE_INTERNAL_H
+#define SEALMARK_STORE_SQLITE_INTERNAL_H
+
+#include "store/store.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+struct store {
+	sqlite3 *db;
+	pthread_mutex_t lock; /* one transaction at a time */
+	char *path;
+};
+
+/* Bring the tables to this version's form; in a transaction of the caller. */
+int store_migrate(struct store *store, struct error *err);
+
+/* "path: what SQLite says"; returns the code. */
+int store_error(struct store *store, int sqlite_code, struct error *err);
+
+/*
+ * A statement for one use. Letters of `types` say what follows: s text, i int64_t. NULL on failure
+ * with the error set.
+ */
+sqlite3_stmt *store_prepare(
+	struct store *store, struct error *err, const char *sql, const char *types, ...);
+/* Step a statement that gives no rows, and finish it (also when it is NULL, with `-EIO`). */
+int store_finish(struct store *store, sqlite3_stmt *statement, struct error *err);
+/* Prepare, step, finish. */
+int store_execute(struct store *store, struct error *err, const char *sql, const char *types, ...);
+
+/* Lock and begin; then end with commit (or roll back when `r` is not 0) and unlock; returns r or
+ * the failure to commit. `durable`: the commit waits for the disk. */
+int store_begin(struct store *store, bool durable, struct error *err);
+int store_end(struct store *store, int r, struct error *err);
+
+/* Add to the chain, within a transaction. */
+int store_append(
+	struct store *store, int64_t run, const struct store_record *record, struct error *err);
+
+#endif
