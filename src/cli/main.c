@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 - sealmark: finds the command, parses its options, runs it.
  */
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "grade/assignment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,6 +103,22 @@ static int unknown_command(int argc, char **argv)
 	return CLI_USAGE;
 }
 
+/* The keys of assignment.yaml, for the test of its manual page. */
+static int put_assignment_keys(void)
+{
+	struct buffer keys = {0};
+	int status = assignment_describe_keys(&keys) ? CLI_OURS : CLI_OK;
+
+	for (char *line = buffer_text(&keys); !status && line && *line;) {
+		int length = (int)strcspn(line, "\n");
+
+		printf("key\t%.*s\n", length, line);
+		line += length + (line[length] == '\n');
+	}
+	buffer_fini(&keys);
+	return status;
+}
+
 /* sealmark help [COMMAND...] */
 static int help(int argc, char **argv)
 {
@@ -113,7 +131,7 @@ static int help(int argc, char **argv)
 	}
 	if (argc == 1 && strcmp(argv[0], "--tables") == 0) {
 		cli_help_tables(stdout, cli_commands);
-		return CLI_OK;
+		return put_assignment_keys();
 	}
 	command = find_command(argc, argv, &words);
 	if (command && words == argc) {

@@ -303,3 +303,12 @@ def test_manual_names_every_command_and_option(sealmark: Sealmark) -> None:
     tables = sealmark.run("help", "--tables").stdout.decode()
     for name in documented:
         assert f"\t--{name}\t" in tables or name in ("help", "version"), f"--{name} is no option"
+
+
+def test_manual_names_every_key(sealmark: Sealmark) -> None:
+    manual = (ROOT / "man/sealmark-assignment.5").read_text()
+    rows = sealmark.run("help", "--tables").stdout.decode().splitlines()
+    keys = [row.split("\t")[1] for row in rows if row.startswith("key\t")]
+    assert "limits.cpu" in keys
+    documented = re.findall(r"^\.It Ic (\S+) :", manual, re.M)
+    assert sorted(documented) == sorted(keys)
