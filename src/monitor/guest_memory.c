@@ -14,7 +14,6 @@
 /* what the handler looks through; changed only by calls that touch no guest memory meanwhile */
 static struct guest_memory *guarded[GUARDED_MOST];
 static struct sigaction before;
-static bool installed;
 
 /* Only mmap(2), sigaction(2) and plain stores: safe in a signal handler. */
 static void on_sigbus(int signal, siginfo_t *info, void *context)
@@ -45,16 +44,16 @@ static void on_sigbus(int signal, siginfo_t *info, void *context)
 	errno = saved;
 }
 
+/* Each time anew: somebody else may have taken the signal since. */
 static int install(struct error *err)
 {
-	struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO};
+	struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO}, now;
 
-	if (installed)
-		return 0;
 	sigemptyset(&action.sa_mask);
-	if (sigaction(SIGBUS, &action, &before))
+	if (sigaction(SIGBUS, &action, &now))
 		return error_sys(err, errno, "cannot guard guest memory");
-	installed = true;
+	if (!(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != on_sigbus)
+		before = now;
 	return 0;
 }
 

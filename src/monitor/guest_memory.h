@@ -33,7 +33,7 @@ struct guest_memory {
 	volatile sig_atomic_t lost;
 };
 
-/* All zero is empty. Init also installs the SIGBUS handler, once per process. -EMFILE when too many
+/* All zero is empty. Init also installs the SIGBUS handler of the process. -EMFILE when too many
  * memories are guarded already. The structure must not move until fini. */
 int guest_memory_init(struct guest_memory *m, struct error *err);
 void guest_memory_fini(struct guest_memory *m);

@@ -31,6 +31,7 @@
  */
 #define HEADER            VHOST_USER_HEADER
 #define MESSAGES_PER_PUMP 64
+#define LOST              "guest memory was cut short or its file system is full"
 
 static_assert(offsetof(struct vhost_user_message, payload) == HEADER, "header is packed");
 
@@ -48,6 +49,9 @@ void vhost_user_breach(struct vhost_user *u, const char *format, ...)
 {
 	va_list ap;
 
+	/* lost memory reads as zeros, which then look like a breach of another kind */
+	if (guest_memory_lost(&u->memory))
+		format = LOST;
 	va_start(ap, format);
 	vfault(u, true, format, ap);
 	va_end(ap);
@@ -276,7 +280,7 @@ int vhost_user_pump(struct vhost_user *u, unsigned *kicked)
 bool vhost_user_alive(struct vhost_user *u)
 {
 	if (guest_memory_lost(&u->memory))
-		vhost_user_breach(u, "guest memory was cut short or its file system is full");
+		vhost_user_breach(u, LOST);
 	return !u->ended;
 }
 

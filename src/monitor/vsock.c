@@ -35,7 +35,7 @@ enum queue { QUEUE_RX, QUEUE_TX, QUEUE_EVENT };
 #define RING_BYTES       (1u << 20) /* the receive window of the guest */
 #define CREDIT_STEP      (64u << 10)
 #define RSTS_MOST        64u
-#define PACKETS_PER_PUMP 512
+#define PACKETS_PER_PUMP 128
 
 static_assert(QUEUE_EVENT + 1 == VHOST_USER_QUEUES, "the queues of a vsock device");
 
