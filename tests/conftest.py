@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
@@ -133,10 +134,12 @@ def build() -> Path:
 
 
 @pytest.fixture
-def empty_home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
+def empty_home() -> Iterator[Path]:
+    """A home with a short path: sockets in it have names of at most 107 bytes."""
+    home = Path(tempfile.mkdtemp(prefix="sealmark-"))
+    home.chmod(0o755)
+    yield home
+    shutil.rmtree(home)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ struct run_user {
 };
 
 struct run_options {
-	const char *image, *engine, *cwd, *script;
+	const char *image, *engine, *isolation, *cwd, *script;
 	uint32_t memory_mib, disk_mib, processes;
 	int64_t timeout_ms, cpu_ms;
 	uint64_t output_bytes;
@@ -81,6 +81,22 @@ static int parse_user(
 			option->example);
 	user->given = true;
 	return 0;
+}
+
+static int parse_isolation(
+	const struct cli_option *option, const char *text, void *field, struct error *err)
+{
+	static const char *const levels[] = {"none", "process", "kernel", "hardware", NULL};
+
+	for (size_t i = 0; levels[i]; i++) {
+		if (strcmp(levels[i], text) == 0) {
+			*(const char **)field = levels[i];
+			return 0;
+		}
+	}
+	return error_set(err, -EINVAL,
+		"\"%.80s\" is not a level: give none, process, kernel or hardware, as %s", text,
+		option->example);
 }
 
 static int open_input(struct run *run, const char *pair, struct input *in, struct error *err)
@@ -218,6 +234,7 @@ static int create(const struct run *run, struct sandbox **out, struct error *err
 		.engine = o->engine,
 		.image = run->image->rootfs,
 		.script = o->script,
+		.require_isolation = o->isolation,
 		.memory_mib = o->memory_mib + MACHINE_EXTRA_MIB,
 		.disk_mib = o->disk_mib,
 		.lease_ms = o->timeout_ms > 0 ? o->timeout_ms + LEASE_EXTRA_MS : LEASE_UNLIMITED_MS,
@@ -439,6 +456,7 @@ static int run_run(
 static const struct run_options defaults = {
 	.image = "default",
 	.engine = "auto",
+	.isolation = "kernel",
 	.memory_mib = 512,
 	.disk_mib = 128,
 	.processes = 512,
@@ -479,6 +497,9 @@ static const struct cli_option options[] = {
 		"--file hw.py:/workspace/hw.py", cli_texts, FIELD(files)),
 	CLI_OPTION("engine", 0, "NAME", "kind of machine (default: auto, the strongest present)",
 		"--engine uml", cli_text, FIELD(engine)),
+	CLI_OPTION("require-isolation", 0, "LEVEL",
+		"start nothing weaker than process, kernel (the default) or hardware",
+		"--require-isolation hardware", parse_isolation, FIELD(isolation)),
 	CLI_OPTION("script", 0, "FILE", "script of the engine fake", "--script boot-hang", cli_text,
 		FIELD(script), .hidden = true),
 	CLI_OPTIONS_END,

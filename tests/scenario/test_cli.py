@@ -45,6 +45,7 @@ COMPLAINTS = [
     (["sandbox", "run", "--cpu-time", "-1", "true"], ["--cpu-time", "--cpu-time 5s"]),
     (["sandbox", "run", "--processes", "0", "true"], ["0 is out of range", "from 1 to"]),
     (["sandbox", "run", "--user", "root", "true"], ['"root" is not a user', "UID or UID:GID"]),
+    (["sandbox", "run", "--require-isolation", "kernal", "true"], ['"kernal"', "kernel or"]),
     (["sandbox", "run", "--env", "X", "true"], ['--env: "X"', "NAME=VALUE"]),
     (["sandbox", "run", "--env", "=x", "true"], ['--env: "=x"', "NAME=VALUE"]),
     (["sandbox", "run", "--cwd", "tmp", "true"], ['--cwd: "tmp"', "absolute path"]),
