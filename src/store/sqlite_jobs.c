@@ -67,13 +67,13 @@ int store_job_put(struct store *store, int64_t run, const char *student, const c
 }
 
 /* the first job in a state; -ENOENT */
-static int first_job(
-	struct store *store, int64_t run, int64_t state, struct store_claim *out, struct error *err)
+static int first_job(struct store *store, int64_t run, int64_t state, const char *only,
+	struct store_claim *out, struct error *err)
 {
 	sqlite3_stmt *s = store_prepare(store, err,
 		"SELECT student, digest, token FROM job WHERE run = ? AND state = ?"
-		" ORDER BY student LIMIT 1",
-		"ii", run, state);
+		" AND (? = '' OR student = ?) ORDER BY student LIMIT 1",
+		"iiss", run, state, only ? only : "", only ? only : "");
 	int code = s ? sqlite3_step(s) : SQLITE_ERROR;
 	int r = code == SQLITE_ROW    ? 0
 		: code == SQLITE_DONE ? -ENOENT
@@ -96,21 +96,22 @@ static int first_job(
 static int is_claimed_any(struct store *store, int64_t run, struct error *err)
 {
 	struct store_claim claim = {0};
-	int r = first_job(store, run, STORE_JOB_CLAIMED, &claim, err);
+	int r = first_job(store, run, STORE_JOB_CLAIMED, NULL, &claim, err);
 
 	store_claim_fini(&claim);
 	return r;
 }
 
-static int claim_next(struct store *store, int64_t run, struct store_claim *out, struct error *err)
+static int claim_next(struct store *store, int64_t run, const char *only, struct store_claim *out,
+	struct error *err)
 {
-	int r = first_job(store, run, STORE_JOB_WAITING, out, err);
+	int r = first_job(store, run, STORE_JOB_WAITING, only, out, err);
 
 	if (r == -ENOENT) {
 		r = is_claimed_any(store, run, err);
 		if (r != -ENOENT)
 			return r ? r : -EAGAIN;
-		r = first_job(store, run, STORE_JOB_ALONE, out, err);
+		r = first_job(store, run, STORE_JOB_ALONE, only, out, err);
 	}
 	if (r)
 		return r;
@@ -119,14 +120,15 @@ static int claim_next(struct store *store, int64_t run, struct store_claim *out,
 		"iis", out->token, run, out->student);
 }
 
-int store_job_claim(struct store *store, int64_t run, struct store_claim *out, struct error *err)
+int store_job_claim(struct store *store, int64_t run, const char *only, struct store_claim *out,
+	struct error *err)
 {
 	int r = store_begin(store, false, err);
 
 	*out = (struct store_claim){0};
 	if (r)
 		return r;
-	r = claim_next(store, run, out, err);
+	r = claim_next(store, run, only, out, err);
 	r = store_end(store, r, err);
 	if (r)
 		store_claim_fini(out);

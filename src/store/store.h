@@ -58,15 +58,17 @@ enum store_job_state {
  */
 int store_job_put(struct store *store, int64_t run, const char *student, const char *digest,
 	bool *kept, struct error *err);
-/* Take the next waiting job in the order of students; when none waits and none is claimed, the next
- * that must run alone. -EAGAIN: nothing now, but claimed jobs may come back; -ENOENT: all done. */
+/* Take the next waiting job in the order of students (`only`: this student's or none); when none
+ * waits and none is claimed, the next that must run alone. -EAGAIN: nothing now, but claimed jobs
+ * may come back; -ENOENT: all done. */
 struct store_claim {
 	char *student; /* free with store_claim_fini */
 	char digest[HASH_HEX_SIZE];
 	int64_t token;
 	bool alone;
 };
-int store_job_claim(struct store *store, int64_t run, struct store_claim *out, struct error *err);
+int store_job_claim(struct store *store, int64_t run, const char *only, struct store_claim *out,
+	struct error *err);
 void store_claim_fini(struct store_claim *claim);
 /* Give it back: it waits as it did, or to be run alone. */
 int store_job_release(struct store *store, int64_t run, const struct store_claim *claim, bool alone,
