@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 - scores out: gradebook.csv, results.jsonl, run.json. */
+#ifndef SEALMARK_GRADEBOOK_GRADEBOOK_H
+#define SEALMARK_GRADEBOOK_GRADEBOOK_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "grade/record.h"
+#include "grade/run.h"
+
+#include <stddef.h>
+
+/* The summaries of a run's records so far, one for each student, sorted by name. */
+struct gradebook {
+	struct record_summary *rows;
+	size_t count, capacity;
+};
+
+void gradebook_fini(struct gradebook *gb);
+/* Take in a record; one of the same student is replaced. *row: where it stands now (may be NULL).
+ */
+int gradebook_put(struct gradebook *gb, const char *body, const struct record_summary **row,
+	struct error *err);
+struct run_counts gradebook_counts(const struct gradebook *gb);
+
+/*
+ * The CSV: header student,status,score,max_score,trust,isolation,note; the score is empty where
+ * nothing was graded. `student` and `note` are guarded against spreadsheets, see csv.h.
+ */
+int gradebook_csv(const struct gradebook *gb, struct buffer *out);
+
+/* Write the three files into `folder`, each whole or not at all. */
+int gradebook_write(const struct gradebook *gb, struct run *run, struct store *store,
+	const char *folder, struct error *err);
+
+#endif
