@@ -204,6 +204,7 @@ static const struct rule monitor_rules[] = {
 	ALLOW(dup3),
 	ALLOW(fcntl),
 	ALLOW(fstat),
+	ALLOW(fstatfs),
 	ALLOW_IF(newfstatat, 3, AT_EMPTY_PATH, AT_EMPTY_PATH),
 	ALLOW(fsync),
 	ALLOW_IS(ioctl, 1, FIONBIO),
