@@ -115,6 +115,26 @@ int driver_message(struct driver *d, uint32_t request, uint32_t flags, const voi
 	return sendmsg(d->sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)(12 + size) ? 0 : -1;
 }
 
+void driver_piece(struct driver *d, const void *bytes, size_t count, int fd)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec io = {(void *)(uintptr_t)bytes, count};
+	struct msghdr m = {.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = control.space,
+		.msg_controllen = sizeof(control.space)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	must(sendmsg(d->sock, &m, MSG_NOSIGNAL) == (ssize_t)count);
+}
+
 int driver_u64(struct driver *d, uint32_t request, uint64_t value)
 {
 	return driver_message(d, request, 1, &value, sizeof(value), NULL, 0);

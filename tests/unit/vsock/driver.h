@@ -79,6 +79,8 @@ void driver_stop(struct driver *d);
 /* One message, never blocking: -1 when the socket is full or closed. */
 int driver_message(struct driver *d, uint32_t request, uint32_t flags, const void *payload,
 	uint32_t size, const int *fds, unsigned fd_count);
+/* Some bytes of a message with one descriptor beside them. */
+void driver_piece(struct driver *d, const void *bytes, size_t count, int fd);
 int driver_u64(struct driver *d, uint32_t request, uint64_t value);
 int driver_state(struct driver *d, uint32_t request, uint32_t index, uint32_t value);
 int driver_fd(struct driver *d, uint32_t request, uint32_t index, int fd);
