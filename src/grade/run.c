@@ -140,7 +140,7 @@ static int fill_queue(struct run *run, struct error *err)
 
 	for (size_t i = 0; i < intake->count && !r; i++) {
 		const struct submission *s = &intake->submissions[i];
-		bool kept = true;
+		bool kept = false;
 
 		if (run->spec.only && strcmp(run->spec.only, s->student))
 			continue;
@@ -151,8 +151,9 @@ static int fill_queue(struct run *run, struct error *err)
 			r = store_job_put(
 				run->spec.store, run->id, s->student, s->digest, &kept, err);
 		run->kept += kept;
+		run->done += kept || s->reject;
 	}
-	run->done = run->kept;
+	run->before = run->done;
 	return r;
 }
 
@@ -244,7 +245,7 @@ int run_new(const struct run_spec *spec, struct run **out, char *notice, struct 
 
 int run_start(struct run *run, struct error *err)
 {
-	size_t left = run->total - run->kept;
+	size_t left = run->total - run->before;
 	unsigned wanted = run->jobs < left ? run->jobs : (unsigned)left;
 	int r;
 
@@ -360,6 +361,7 @@ void run_status(struct run *run, struct run_status *out)
 	pthread_mutex_lock(&run->lock);
 	*out = (struct run_status){.total = run->total,
 		.kept = run->kept,
+		.before = run->before,
 		.waiting = run->total - run->done,
 		.running = run->active,
 		.again = run->again,

@@ -54,7 +54,8 @@ void run_free(struct run *run);
 /* Numbers for a display. */
 struct run_status {
 	size_t total;   /* submissions */
-	size_t kept;    /* done in an earlier run */
+	size_t kept;    /* graded by an earlier run and taken over */
+	size_t before;  /* done without a machine: kept or rejected */
 	size_t waiting; /* not done yet */
 	size_t running;
 	size_t again; /* run alone because of a time near its limit, so far */

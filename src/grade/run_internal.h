@@ -61,7 +61,7 @@ struct run {
 	unsigned live;         /* workers that have not ended */
 	unsigned active;       /* jobs in work */
 	uint64_t starts, ends; /* jobs ever started and ended */
-	size_t total, kept, done, again;
+	size_t total, kept, before, done, again;
 	unsigned failed_in_row; /* submissions left to us, one after the other */
 	bool any_graded;
 	struct error fatal; /* code 0: none */
