@@ -20,18 +20,22 @@ int64_t clock_ms(void)
 
 int64_t clock_deadline_ms(int64_t ms)
 {
-	return ms < 0 ? CLOCK_NEVER : clock_ms() + ms;
+	int64_t deadline;
+
+	if (ms < 0 || __builtin_add_overflow(clock_ms(), ms, &deadline))
+		return CLOCK_NEVER;
+	return deadline;
 }
 
 int clock_poll_ms(int64_t deadline_ms)
 {
-	int64_t left;
+	int64_t now = clock_ms(), left;
 
 	if (deadline_ms == CLOCK_NEVER)
 		return -1;
-	left = deadline_ms - clock_ms();
-	if (left <= 0)
+	if (deadline_ms <= now)
 		return 0;
+	left = deadline_ms - now;
 	return left > INT_MAX ? INT_MAX : (int)left;
 }
 
