@@ -82,7 +82,7 @@ struct cli_command {
 	const char *name;     /* "grade", "sandbox run" */
 	const char *summary;  /* one line for the list of commands */
 	const char *operands; /* for the synopsis: "TESTS SUBMISSIONS"; NULL: none */
-	const char *text;     /* a paragraph or several, wrapped at 76 columns; NULL: none */
+	const char *text;     /* paragraphs with an empty line between; NULL: none */
 	const char *examples; /* lines of "command" or "# comment"; each ends with a newline */
 	const struct cli_option *options; /* ends with CLI_OPTIONS_END; NULL: none */
 	const void *defaults;             /* initial options structure; NULL: all zero */

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define WIDTH       80
@@ -32,6 +33,25 @@ static void put_wrapped(FILE *to, const char *text, int at, int indent)
 			text++;
 	}
 	fputc('\n', to);
+}
+
+/* Paragraphs, each wrapped anew: the lines of the source are not those of the reader. */
+static void put_text(FILE *to, const char *text)
+{
+	while (*text) {
+		const char *end = strstr(text, "\n\n");
+		size_t length = end ? (size_t)(end - text) : strlen(text);
+		char *paragraph = strndup(text, length);
+
+		for (char *p = paragraph; p && *p; p++) {
+			if (*p == '\n')
+				*p = ' ';
+		}
+		fputc('\n', to);
+		put_wrapped(to, paragraph ? paragraph : "", 0, 0);
+		free(paragraph);
+		text += length + (end ? 2 : 0);
+	}
 }
 
 static void put_option(FILE *to, const struct cli_option *o)
@@ -77,7 +97,7 @@ void cli_help_command(FILE *to, const struct cli_command *command)
 	put_synopsis(to, command);
 	fprintf(to, "\n%s.\n", command->summary);
 	if (command->text)
-		fprintf(to, "\n%s\n", command->text);
+		put_text(to, command->text);
 	fputs("\noptions:\n", to);
 	for (const struct cli_option *o = command->options; o && o->name; o++) {
 		if (!o->hidden)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from conftest import BUILD, Sealmark
 
 NOBODY = 65534
@@ -16,6 +17,8 @@ FILES = [
     "libexec/sealmark/sealmark-monitor",
     "libexec/sealmark/agent.cpio",
     "libexec/sealmark/setup",
+    "libexec/sealmark/examiner/launch.py",
+    "libexec/sealmark/examiner/sealmark_examiner/__init__.py",
     "share/man/man1/sealmark.1",
     "share/man/man5/sealmark-assignment.5",
     "share/sealmark/guest/kernel/uml.config",

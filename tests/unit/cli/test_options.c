@@ -51,6 +51,8 @@ static const struct cli_command command = {
 	.name = "copy file",
 	.summary = "Copy a file somewhere",
 	.operands = "FROM TO",
+	.text = "First\nparagraph, of words and words and words and words and words and words "
+		"that fill a line.\n\nSecond.",
 	.examples = "sealmark copy file a b\n",
 	.options = options,
 	.defaults = &defaults,
@@ -259,6 +261,9 @@ static void test_help(void **state)
 	cleanup_free char *group = help_of(put_group);
 
 	assert_non_null(strstr(help, "usage: sealmark copy file [OPTION]... FROM TO\n"));
+	assert_non_null(strstr(help,
+		"\n\nFirst paragraph, of words and words and words and words and words and words "
+		"that\nfill a line.\n\nSecond.\n\noptions:\n"));
 	assert_non_null(strstr(help, "  -m, --memory SIZE       memory of each; as --memory 1G\n"));
 	assert_non_null(strstr(help, "      --bytes SIZE        most bytes; as --bytes 64k\n"));
 	assert_non_null(strstr(help, "  -j, --json              print JSON\n"));
