@@ -115,16 +115,20 @@ static int make_directory(struct keeper *k, struct error *err)
 	r = path_make(k->directory, 0755, err);
 	if (r)
 		return r;
-	if (text_format(k->directory, sizeof(k->directory), "%s/sandboxes/%s", k->config.home,
-		    k->config.id))
+	if (text_format(path, sizeof(path), "%s/.%s", k->directory, k->config.id) ||
+		text_format(k->directory, sizeof(k->directory), "%s/sandboxes/%s", k->config.home,
+			k->config.id))
 		return error_set(err, -ENAMETOOLONG, "home is too long");
-	if (mkdir(k->directory, 0711))
-		return error_sys(err, errno, "%s", k->directory);
-	text_format(path, sizeof(path), "%s/lock", k->directory);
-	/* held as long as the keeper lives: how a sweep knows what is left over */
-	k->lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (k->lock_fd < 0 || flock(k->lock_fd, LOCK_EX | LOCK_NB))
+	/* locked as long as the keeper lives, from before it has its name: what is not locked is
+	 * left over, and a sweep may take it */
+	if (mkdir(path, 0711))
 		return error_sys(err, errno, "%s", path);
+	k->lock_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (k->lock_fd < 0 || flock(k->lock_fd, LOCK_EX | LOCK_NB) || rename(path, k->directory)) {
+		error_sys(err, errno, "%s", path);
+		rmdir(path);
+		return err->code;
+	}
 	text_format(path, sizeof(path), "%s/control.sock", k->directory);
 	return listen_at(path, 0600, &k->listen_fd, err);
 }

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "monitor/config.h"
@@ -15,6 +16,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -135,6 +137,17 @@ static int spawn_monitor(struct sandbox *s, int config_fd, struct error *err)
 	return 0;
 }
 
+/* Once a process: what earlier ones that were killed have left. A failure is no reason not to go
+ * on. */
+static void sweep_once(const struct sandbox_spec *spec)
+{
+	static atomic_flag done = ATOMIC_FLAG_INIT;
+	struct error err = {0};
+
+	if (!atomic_flag_test_and_set(&done) && sandbox_sweep(spec->home, &err) < 0)
+		log_warning("cannot remove leftovers: %s", error_message(&err));
+}
+
 int sandbox_create(const struct sandbox_spec *spec, struct sandbox **out, struct error *err)
 {
 	int64_t start_ms = spec->start_timeout_ms > 0 ? spec->start_timeout_ms : DEFAULT_START_MS;
@@ -144,6 +157,7 @@ int sandbox_create(const struct sandbox_spec *spec, struct sandbox **out, struct
 	*out = NULL;
 	if (!s)
 		return error_set(err, -ENOMEM, "out of memory");
+	sweep_once(spec);
 	s->fd = -1;
 	id_uuid(s->info.id);
 	config = config_pipe(spec, s->info.id, err);

@@ -13,22 +13,19 @@
 #include <sys/file.h>
 #include <time.h>
 
+#define YOUNG_S 60 /* a directory without its name is being made for less than that */
+
 /* A keeper holds the lock of its directory as long as it lives. */
 static bool alive_in(int directory_fd, const char *id)
 {
-	char path[NAME_MAX + 8];
+	cleanup_close int fd =
+		openat(directory_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
 
-	if (text_format(path, sizeof(path), "%s/lock", id))
+	if (fd < 0)
+		return errno != ENOENT;
+	if (id[0] == '.' && (fstat(fd, &st) || time(NULL) - st.st_ctime < YOUNG_S))
 		return true;
-	cleanup_close int fd = openat(directory_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0) {
-		struct stat st;
-
-		/* being made, or being removed: young ones are left alone */
-		if (fstatat(directory_fd, id, &st, AT_SYMLINK_NOFOLLOW))
-			return false;
-		return time(NULL) - st.st_ctime < 60;
-	}
 	return flock(fd, LOCK_EX | LOCK_NB) != 0;
 }
 
@@ -62,7 +59,8 @@ int sandbox_sweep(const char *home, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	}
 	while ((e = readdir(dir))) {
-		if (e->d_name[0] == '.' || alive_in(fd, e->d_name))
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+			alive_in(fd, e->d_name))
 			continue;
 		r = path_remove_tree(fd, e->d_name, err);
 		if (r)
