@@ -172,7 +172,7 @@ static void write_bytes(struct driver *d, struct input *in)
 
 static void send_packet(struct driver *d, struct input *in)
 {
-	static const uint8_t data[2000];
+	static const uint8_t data[8000];
 	uint8_t how = (uint8_t)take(in, 1);
 	uint32_t length = how & 1 ? (uint32_t)take(in, 2) % sizeof(data) : 0;
 	struct virtio_vsock_hdr h = driver_header(d, (uint16_t)(how / 2 % 8), length);
@@ -194,6 +194,20 @@ static void send_packet(struct driver *d, struct input *in)
 		driver_packet(d, &h, data);
 	else
 		driver_packet(d, &h, NULL);
+}
+
+/* Data, fast: what a sender does that runs over its credit. */
+static void send_burst(struct driver *d, unsigned count)
+{
+	static const uint8_t data[8000];
+	struct virtio_vsock_hdr h = driver_header(d, VIRTIO_VSOCK_OP_RW, sizeof(data));
+
+	d->pieces = 1;
+	for (unsigned i = 0; i < count; i++) {
+		driver_packet(d, &h, data);
+		driver_kick(d, DRIVER_TX);
+		vsock_pump(d->vsock);
+	}
 }
 
 /* Cut the file; what we see of it ourselves becomes memory of our own. */
@@ -257,9 +271,11 @@ static void operate(struct driver *d, struct input *in)
 		q->avail_next = q->avail->idx;
 		break;
 	case 9:
-	case 10:
 		send_packet(d, in);
 		driver_kick(d, DRIVER_TX);
+		break;
+	case 10:
+		send_burst(d, operation / 16);
 		break;
 	case 11:
 		q = &d->queues[DRIVER_RX];
@@ -308,13 +324,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 
 	driver_start(&d, (uint16_t)(4u << (mode / 4 % 7)));
 	if (mode % 4 == 3) {
-		driver_connect(&d, 1024);
+		driver_connect(&d, 64 + (uint32_t)take(&in, 1) * 8);
 	} else if (mode % 4 == 2) {
 		driver_setup(&d, 45 + (uint32_t)mode * 8);
 	} else {
 		d.queues[DRIVER_RX].part_bytes = 1024;
 		if (mode % 4 == 1) {
-			driver_u64(&d, SET_FEATURES, driver_features());
+			uint64_t event_idx = UINT64_C(1) << 29;
+
+			driver_u64(&d, SET_FEATURES,
+				driver_features() & ~(take(&in, 1) & 1 ? event_idx : 0));
 			driver_mem_table(&d);
 		}
 	}

@@ -54,7 +54,10 @@ void driver_start(struct driver *d, uint16_t queue_size)
 	struct error err = {0};
 	int fd, pair[2];
 
-	*d = (struct driver){.size = queue_size, .pieces = 1, .window = DRIVER_WINDOW};
+	*d = (struct driver){.size = queue_size,
+		.pieces = 1,
+		.window = DRIVER_WINDOW,
+		.features = driver_features()};
 	/* bound to a name of the kernel's choice */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	must(fd >= 0 && bind(fd, (void *)&name, sizeof(name.sun_family)) == 0);
@@ -154,12 +157,18 @@ int driver_fd(struct driver *d, uint32_t request, uint32_t index, int fd)
 	return driver_message(d, request, 1, &value, sizeof(value), &fd, 1);
 }
 
-int driver_pump(struct driver *d)
+bool driver_wakes(const struct driver *d)
 {
 	struct pollfd p = {.fd = vsock_fd(d->vsock), .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+int driver_pump(struct driver *d)
+{
 	int r = 0;
 
-	for (int i = 0; i < 1000 && !r && poll(&p, 1, 0) > 0; i++)
+	for (int i = 0; i < 1000 && !r && driver_wakes(d); i++)
 		r = vsock_pump(d->vsock);
 	return r;
 }
@@ -218,7 +227,7 @@ void driver_setup(struct driver *d, uint32_t part_bytes)
 	driver_u64(d, SET_PROTOCOL_FEATURES, 0x221); /* no REPLY_ACK: messages go in one burst */
 	driver_message(d, SET_BACKEND_REQ_FD, 1, NULL, 0, &d->backend_theirs, 1);
 	close_fd(&d->backend_theirs);
-	driver_u64(d, SET_FEATURES, driver_features());
+	driver_u64(d, SET_FEATURES, d->features);
 	driver_mem_table(d);
 	d->queues[DRIVER_RX].part_bytes = part_bytes;
 	for (unsigned i = 0; i < DRIVER_QUEUES; i++) {

@@ -63,9 +63,10 @@ struct driver {
 	struct vsock *vsock;
 	int sock, memory_fd, backend, backend_theirs;
 	uint8_t *memory;
-	uint16_t size;   /* of each queue */
-	bool indirect;   /* send packets through indirect tables */
-	unsigned pieces; /* tx: descriptors for the data of a packet */
+	uint16_t size;     /* of each queue */
+	uint64_t features; /* that it takes of those offered */
+	bool indirect;     /* send packets through indirect tables */
+	unsigned pieces;   /* tx: descriptors for the data of a packet */
 	struct driver_queue queues[DRIVER_QUEUES];
 	uint32_t window; /* credit we give */
 	uint32_t taken;  /* what we took */
@@ -97,6 +98,9 @@ void driver_connect(struct driver *d, uint32_t part_bytes);
 
 /* Let the host work until it has nothing to do; vsock_pump's answer. */
 int driver_pump(struct driver *d);
+
+/* vsock_fd() polls readable. */
+bool driver_wakes(const struct driver *d);
 
 void driver_kick(struct driver *d, unsigned queue);
 /* Give every free rx descriptor to the host (no kick). */
