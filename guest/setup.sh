@@ -14,6 +14,7 @@
 # configuration of the fetch are private to the work folder.
 #
 # Runs only trusted input: the files beside it, and packages signed by Debian.
+# shellcheck disable=SC2317 # functions called by traps and by name
 set -eu
 umask 022
 LC_ALL=C
@@ -116,7 +117,7 @@ run_job() {
 	echo "$job" >"$work/session"
 	pause=0.1
 	while kill -0 "$job" 2>/dev/null; do
-		sleep "$pause"
+		sleep "$pause" 9>&-
 		show_progress "$($counter)"
 		case $pause in 0.1) pause=0.3 ;; 0.3) pause=1 ;; esac
 	done
@@ -186,7 +187,7 @@ on_exit() {
 
 stopped() {
 	[ -z "$on_tty" ] || printf '\n' >&2
-	printf 'sealmark setup: stopped; nothing half-made is left\n' >&2
+	printf 'sealmark setup: stopped; what was half-made is removed\n' >&2
 	exit "$1"
 }
 
@@ -255,9 +256,9 @@ find_mirror() {
 		"set SEALMARK_DEBIAN_MIRROR to the address of one"
 }
 
-# What the host's apt was told about proxies and certificates, as apt.conf lines.
+# What the host's apt was told about proxies, certificates and stale mirrors, as apt.conf lines.
 host_acquire_options() {
-	apt-config dump | grep -E '^Acquire::(https?|tor|Retries|ForceIPv[46]|Proxy)' || :
+	apt-config dump | grep -E '^Acquire::(https?|tor|Retries|ForceIPv[46]|Proxy|Check-|M..-ValidTime)' || :
 }
 
 # private_apt: an apt that shares nothing with the host's but keys, proxy and passwords.
@@ -362,11 +363,9 @@ unpack_source() {
 	run_job : dpkg-deb -x "$deb" "$work/deb" || fail_job "could not unpack $source_package"
 	rm -f "$deb"
 	mkdir "$src"
-	# What no UML build reads: it is two thirds of the tree. Kconfig files stay, they name each other.
-	run_job : tar -C "$src" --strip-components=1 -I 'xz -T0' --exclude='*/Documentation/?*/*' \
-		--exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/net/*/*.[ch]' \
-		--exclude='*/drivers/media/*.[ch]' --exclude='*/sound/*.[ch]' \
-		--exclude='*/tools/testing/*' --exclude='*/tools/perf/*' \
+	# What no build of ours reads is most of the tree. Kconfig files stay: they name each other.
+	sed "s|^|$source_package/|" "$data/kernel/unread" >"$work/unread"
+	run_job : tar -C "$src" --strip-components=1 -I 'xz -T0' --anchored --exclude-from="$work/unread" \
 		-xf "$work/deb/usr/src/$source_package.tar.xz" ||
 		fail_job "could not unpack the source in $source_package"
 	rm -rf "$work/deb"
@@ -556,6 +555,7 @@ choose_mode() {
 write_pack_hook() {
 	cat >"$work/pack" <<'END'
 #!/bin/sh
+# shellcheck disable=SC2317 # functions called by traps and by name
 set -eu
 root=$1
 # What only this host knows must not reach a student: mirror, proxy, keys of other archives.
@@ -738,6 +738,7 @@ open_work() {
 	trap 'stopped 130' INT
 	trap 'stopped 143' TERM HUP
 	for left in "$home"/tmp/setup.*; do
+		[ ! -d "$left" ] || say "removing what a killed setup left"
 		remove_tree "$left"
 	done
 	work=$(mktemp -d "$home/tmp/setup.XXXXXX")
@@ -821,4 +822,5 @@ bad_usage() {
 	exit 2
 }
 
-main "$@"
+# On one line, so that nothing is read from this file once main has returned.
+main "$@"; exit
