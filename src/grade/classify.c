@@ -123,7 +123,15 @@ static bool by_limit(const struct exec_result *run, const struct limits *limits,
 {
 	int64_t cpu_ms = classify_cpu_ms(run), wall_ms = (int64_t)(run->wall_us / 1000);
 	bool killed = run->reason == WIRE_END_KILLED;
+	bool timed = run->reason == WIRE_END_CPU_LIMIT || run->reason == WIRE_END_WALL_LIMIT;
 
+	/* a fork bomb is ended by a time limit, which is not what was wrong with it */
+	if (timed && run->flags & WIRE_EXIT_PIDS) {
+		*verdict = VERDICT_PROCESS_LIMIT;
+		buffer_printf(detail, "more than %u processes, until the %s", limits->processes,
+			wire_end_name(run->reason));
+		return true;
+	}
 	if (run->reason == WIRE_END_CPU_LIMIT || (killed && run->status == WIRE_KILL_CPU) ||
 		cpu_ms > limits->cpu_ms) {
 		*verdict = VERDICT_CPU_LIMIT;
@@ -231,6 +239,9 @@ bool classify_is_near(const struct test_result *t, const struct limits *limits, 
 	bool timed = t->verdict == VERDICT_PASSED || t->verdict == VERDICT_CPU_LIMIT ||
 		     t->verdict == VERDICT_WALL_LIMIT;
 
+	/* far over its CPU time it stays, however long the clock ran beside it */
+	if (t->cpu_ms > limits->cpu_ms + limits->cpu_ms / 10)
+		return false;
 	return timed && (within(t->cpu_ms, limits->cpu_ms, 1) ||
 				within(t->wall_ms, limits->wall_ms, sharing));
 }

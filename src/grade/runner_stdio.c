@@ -176,6 +176,22 @@ static int give_all(struct job *job, enum verdict verdict, const char *detail)
 	return 0;
 }
 
+static int refuse_program(
+	struct job *job, enum verdict verdict, struct buffer *detail, const struct exec_result *run)
+{
+	struct buffer whole = {0};
+	int r = -ENOMEM;
+
+	buffer_add_text(&whole, "does not compile");
+	if (verdict != VERDICT_ERROR) /* more than what the compiler says itself */
+		buffer_printf(&whole, ": %s", buffer_text(detail) ? buffer_text(detail) : "?");
+	add_compiler_output(&whole, run);
+	if (buffer_text(&whole))
+		r = give_all(job, verdict, buffer_text(&whole));
+	buffer_fini(&whole);
+	return r ? r : submission_result_note(job->result, "does not compile");
+}
+
 /* 0 and *ready when the program can be run */
 static int compile(struct job *job, bool *ready)
 {
@@ -195,20 +211,11 @@ static int compile(struct job *job, bool *ready)
 		r = machine_gone(job, &job->result->tests[0]);
 	} else if (!r) {
 		/* compilers take no notice of how near a limit they are: only its kill counts */
-		verdict = classify_run(&run, &kill, true, false, &detail);
+		verdict = classify_run(&run, &kill,
+			run.reason == WIRE_END_EXITED && run.status == 0, false, &detail);
 		*ready = verdict == VERDICT_PASSED;
-		if (!*ready) {
-			struct buffer whole = {0};
-
-			buffer_printf(&whole, "does not compile: %s",
-				buffer_text(&detail) ? buffer_text(&detail) : "?");
-			add_compiler_output(&whole, &run);
-			r = buffer_text(&whole) ? give_all(job, verdict, buffer_text(&whole))
-						: -ENOMEM;
-			buffer_fini(&whole);
-			if (!r)
-				r = submission_result_note(job->result, "does not compile");
-		}
+		if (!*ready)
+			r = refuse_program(job, verdict, &detail, &run);
 	}
 	buffer_fini(&detail);
 	exec_result_fini(&run);

