@@ -104,6 +104,16 @@ class Input(io.TextIOBase):
         return line
 
 
+def part(module: "Any", name: str) -> "Any":
+    """What `from module import name` gives."""
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        if not hasattr(module, "__path__"):
+            raise
+        return import_module(f"{module.__name__}.{name}")
+
+
 def where(error: BaseException, root: str) -> str:
     """The innermost frames that are in the student's files: "hw.py:12 in add"."""
     lines: list[str] = []
@@ -130,8 +140,8 @@ def run(fd: int, workspace: str) -> None:
         values = []
         for each in wanted:
             try:
-                values.append((True, getattr(module, each)))
-            except AttributeError:
+                values.append((True, part(module, each)))
+            except (AttributeError, ModuleNotFoundError):
                 values.append((False, None))
         patched = tuple(
             each for each, value in _WATCHED.items() if vars(shared_builtins).get(each) is not value

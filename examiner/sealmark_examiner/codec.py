@@ -496,7 +496,7 @@ class Decoder:
         self.found(None)
         count = self.length()
         most = self.get() if count else self.bad("a deque")
-        if most is not None and (type(most) is not int or most < count - 1):
+        if most is not None and (type(most) is not int or not count - 1 <= most < 1 << 62):
             raise CodecError("a deque longer than it may be")
         value = deque([self.get() for _ in range(count - 1)], most)
         if self.track is not None:

@@ -43,7 +43,7 @@ class Plugin:
         if report.failed and not self.problem:
             error = getattr(report, "sealmark_error", None)
             if isinstance(error, LoadingError):
-                self.problem = str(error)
+                self.problem = str(error).replace("the tests:", f"{report.nodeid}:", 1)
             else:
                 self.problem = f"{report.nodeid}: {report.longreprtext[-1500:]}"
 

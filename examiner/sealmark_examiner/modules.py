@@ -10,10 +10,11 @@ is used. Using a value while the tests are loaded is an error that names the lin
 """
 
 import builtins
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from . import standin
@@ -134,6 +135,8 @@ class Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in self.names:
             return None
+        if "." in name and not self.loading and not self.is_there(name):
+            return None  # patch("hw.random.randint") tries to import hw.random
         spec = ModuleSpec(name, self, origin=self.path_of(name))  # type: ignore[arg-type]
         spec.submodule_search_locations = []
         return spec
@@ -144,6 +147,10 @@ class Finder:
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["_sealmark_finder"] = self
         vars(module)["__file__"] = self.path_of(module.__name__)
+
+    def is_there(self, name: str) -> bool:
+        path = f"{self.session.workspace}/{name.replace('.', '/')}"
+        return os.path.isdir(path) or os.path.exists(f"{path}.py")
 
     def path_of(self, name: str) -> str:
         return f"{self.session.workspace}/{name.replace('.', '/')}.py"
@@ -173,11 +180,14 @@ class Finder:
 
     @staticmethod
     def place() -> str:
-        """Where the tests are: the innermost frame outside of this package."""
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+        """Where the tests are: the innermost frame in a file of theirs."""
+        tests = os.getcwd()
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not frame.f_code.co_filename.startswith(tests):
             frame = frame.f_back
-        return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+        if frame is None:
+            return "the tests"
+        return f"{frame.f_code.co_filename[len(tests) + 1 :]}:{frame.f_lineno}"
 
     @staticmethod
     def star_names() -> list[str]:
@@ -242,7 +252,6 @@ def wanted_modules(tests: str, files: Sequence[str], given: Sequence[str]) -> li
     if given:
         return list(given)
     import ast
-    import os
 
     own = {entry.name.removesuffix(".py") for entry in os.scandir(tests)}
     names: set[str] = set()

@@ -141,7 +141,7 @@ class Peer:
             value, changes = self.pair(decoder.whole())
             for index, new in changes:
                 assign(sent[index], new)
-        except (CodecError, IndexError, TypeError, ValueError, KeyError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever these bytes bring about
             raise self.transport.broke(f"an answer that is none: {error}") from None
         if message[:1] == RESULT:
             return value
@@ -169,7 +169,7 @@ class Peer:
             for number, times in dropped:
                 self.release(number, times)
             doer = self.operations[operation]
-        except (CodecError, TypeError, ValueError, KeyError) as error:
+        except Exception as error:  # noqa: BLE001
             raise self.transport.broke(f"a request that is none: {error}") from None
         before = [snapshot(each) for each in received]
         kind = RESULT
@@ -237,7 +237,7 @@ class Peer:
         value = self.object(number)
         if self.trusted:
             kind = type(value)
-            home = str(getattr(kind, "__module__", ""))
+            homes = [str(each.__module__) for each in kind.__mro__]
             if type(name) is not str or name[:1] == "_":
                 raise Refused("private attributes are not for the other side")
             if (
@@ -245,7 +245,7 @@ class Peer:
                 or isinstance(value, (type, _MODULE))
                 or kind.__name__ in _CLOSED
                 or not kind.__flags__ & _HEAP_TYPE
-                or home.startswith(_PRIVATE_HOMES)
+                or any(home.startswith(_PRIVATE_HOMES) for home in homes)
             ):
                 raise Refused(f"attributes of a {kind.__name__} are not for the other side")
         return value
