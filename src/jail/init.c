@@ -22,13 +22,16 @@
  */
 #define STATUS_LIFE_ENDED 137 /* as for SIGKILL */
 
+/* A sanitizer asks for its signal stack before each exit, which is not on the list. */
+#define BARE __attribute__((no_sanitize_address, no_sanitize_undefined))
+
 static int exit_status(int status)
 {
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* Outside a pid namespace of our own (engine fake) -1 would mean every process of the user. */
-static noreturn void end_all(pid_t machine, bool machine_ended, int status)
+BARE static noreturn void end_all(pid_t machine, bool machine_ended, int status)
 {
 	int st;
 
@@ -41,7 +44,7 @@ static noreturn void end_all(pid_t machine, bool machine_ended, int status)
 	_exit(status);
 }
 
-noreturn void jail_init_run(pid_t machine, int life, const struct jail_filter *filter)
+BARE noreturn void jail_init_run(pid_t machine, int life, const struct jail_filter *filter)
 {
 	struct pollfd polled[2] = {{.fd = life, .events = 0}, {.events = POLLIN}};
 	struct signalfd_siginfo info;

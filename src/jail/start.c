@@ -281,6 +281,20 @@ static pid_t fork_launcher(struct jail_job *job, int parent_control, int parent_
 	return pid;
 }
 
+/*
+ * When memory runs out the machine is to be chosen and not its pid 1, so that its status tells. An
+ * ordinary user may not say so; then the choice falls by size, on the machine as well.
+ */
+static void spare_from_oom(pid_t init)
+{
+	char path[64];
+
+	text_format(path, sizeof(path), "/proc/%d/oom_score_adj", (int)init);
+	cleanup_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && path_write_fd(fd, "0", 1))
+		return;
+}
+
 static int prepare(struct jail_job *job, struct error *err)
 {
 	const struct engine_plan *plan = job->spec->plan;
@@ -336,6 +350,7 @@ static int start(struct jail_job *job, struct jail_machine *out, struct error *e
 		reap(init, true);
 		return r;
 	}
+	spare_from_oom(init);
 	out->pid = init;
 	out->life_fd = steal_fd(&life);
 	return 0;
