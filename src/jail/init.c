@@ -23,7 +23,7 @@
 #define STATUS_LIFE_ENDED 137 /* as for SIGKILL */
 
 /* A sanitizer asks for its signal stack before each exit, which is not on the list. */
-#define BARE __attribute__((no_sanitize_address, no_sanitize_undefined))
+#define BARE __attribute__((no_sanitize("address", "undefined")))
 
 static int exit_status(int status)
 {
