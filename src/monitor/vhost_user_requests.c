@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 
+#include <errno.h>
 #include <linux/virtio_config.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -204,11 +205,15 @@ static void set_mem_table(struct vhost_user *u)
 	for (uint32_t i = 0; i < count; i++) {
 		size_t at = 8 + 32 * (size_t)i;
 
-		if (guest_memory_add(&u->memory, u->in_fds[i], load64(u, at), load64(u, at + 16),
-			    load64(u, at + 8), load64(u, at + 24), &err)) {
+		int r = guest_memory_add(&u->memory, u->in_fds[i], load64(u, at),
+			load64(u, at + 16), load64(u, at + 8), load64(u, at + 24), &err);
+
+		if (r == -ENOMEM) /* our limits, not its fault */
+			vhost_user_end(u, "%s", error_message(&err));
+		else if (r)
 			vhost_user_breach(u, "%s", error_message(&err));
+		if (r)
 			return;
-		}
 	}
 }
 
