@@ -204,7 +204,6 @@ static void set_mem_table(struct vhost_user *u)
 	guest_memory_clear(&u->memory);
 	for (uint32_t i = 0; i < count; i++) {
 		size_t at = 8 + 32 * (size_t)i;
-
 		int r = guest_memory_add(&u->memory, u->in_fds[i], load64(u, at),
 			load64(u, at + 16), load64(u, at + 8), load64(u, at + 24), &err);
 
