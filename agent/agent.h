@@ -86,6 +86,7 @@ struct agent {
 	int cgroup_fd; /* root of the cgroup hierarchy, -1 where there is none */
 	bool is_guest; /* PID 1 of a machine: its end is power-off */
 	bool stop;
+	uint64_t now_us;      /* agent_now_us() of this turn's events */
 	uint64_t deadline_us; /* earliest thing to look at, for this turn */
 	struct cgroup_pool cgroups;
 };
@@ -98,8 +99,9 @@ void agent_init(struct agent *a);
 #define EVENT_LINK   1u
 #define EVENT_SIGNAL 2u
 #define EVENT_STREAM 3u
-/* Watch fd, edge-triggered, as descriptor number `which` of the stream. */
+/* Watch fd as descriptor number `which` of the stream; again: after an event of EPOLLONESHOT. */
 int agent_watch(struct agent *a, struct stream *s, int fd, uint32_t events, unsigned which);
+int agent_watch_again(struct agent *a, struct stream *s, int fd, uint32_t events, unsigned which);
 /* Be called again at `at_us` at the latest. */
 void agent_wake_at(struct agent *a, uint64_t at_us);
 /* CLOCK_MONOTONIC in microseconds. */

@@ -14,12 +14,11 @@
 
 #define NAME_SIZE 64
 
-static const struct cgroup cgroup_none = {.procs_fd = -1,
-	.events_fd = -1,
-	.cpu_fd = -1,
-	.peak_fd = -1,
-	.memory_events_fd = -1,
-	.pids_events_fd = -1};
+#define CGROUP_CLOSED                                                                              \
+	.procs_fd = -1, .events_fd = -1, .cpu_fd = -1, .peak_fd = -1, .memory_events_fd = -1,      \
+	.pids_events_fd = -1, .memory_max_fd = -1, .pids_max_fd = -1
+
+static const struct cgroup cgroup_none = {CGROUP_CLOSED};
 
 static void file_name(char *out, uint32_t number, const char *file)
 {
@@ -68,11 +67,12 @@ static uint64_t read_key(int fd, const char *key)
 static void close_files(struct cgroup *cg)
 {
 	int fds[] = {cg->procs_fd, cg->events_fd, cg->cpu_fd, cg->peak_fd, cg->memory_events_fd,
-		cg->pids_events_fd};
+		cg->pids_events_fd, cg->memory_max_fd, cg->pids_max_fd};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+	*cg = (struct cgroup){.number = cg->number, CGROUP_CLOSED};
 }
 
 static int make(struct cgroup_pool *pool, int root, struct cgroup *cg)
@@ -90,6 +90,8 @@ static int make(struct cgroup_pool *pool, int root, struct cgroup *cg)
 	cg->peak_fd = open_file(root, cg->number, "memory.peak", O_RDONLY);
 	cg->memory_events_fd = open_file(root, cg->number, "memory.events", O_RDONLY);
 	cg->pids_events_fd = open_file(root, cg->number, "pids.events", O_RDONLY);
+	cg->memory_max_fd = open_file(root, cg->number, "memory.max", O_WRONLY);
+	cg->pids_max_fd = open_file(root, cg->number, "pids.max", O_WRONLY);
 	if (cg->procs_fd < 0 || cg->events_fd < 0 || cg->cpu_fd < 0) {
 		int error = errno;
 
@@ -116,9 +118,12 @@ bool cgroup_pool_tend(struct cgroup_pool *pool, int root)
 	if (root < 0)
 		return false;
 	for (uint32_t i = 0; i < before; i++) {
-		file_name(name, pool->dead[i], "");
+		struct cgroup *cg = &pool->dead[i];
+
+		close_files(cg);
+		file_name(name, cg->number, "");
 		if (unlinkat(root, name, AT_REMOVEDIR) && errno == EBUSY)
-			pool->dead[kept++] = pool->dead[i];
+			pool->dead[kept++] = *cg;
 	}
 	pool->dead_count = kept;
 	if (pool->spare.number)
@@ -138,21 +143,22 @@ int cgroup_take(struct cgroup_pool *pool, int root, struct cgroup *out)
 	return 0;
 }
 
-int cgroup_limit(const struct cgroup *cg, int root, uint64_t memory_bytes, uint32_t processes)
+static int write_number(int fd, uint64_t number)
 {
 	char value[32];
+	int n = snprintf(value, sizeof(value), "%" PRIu64, number);
+
+	return write(fd, value, (size_t)n) == n ? 0 : -errno;
+}
+
+int cgroup_limit(const struct cgroup *cg, uint64_t memory_bytes, uint32_t processes)
+{
 	int r = 0;
 
-	if (!cg->number)
-		return 0;
-	if (memory_bytes) {
-		snprintf(value, sizeof(value), "%" PRIu64, memory_bytes);
-		r = write_file(root, cg->number, "memory.max", value);
-	}
-	if (processes && !r) {
-		snprintf(value, sizeof(value), "%" PRIu32, processes);
-		r = write_file(root, cg->number, "pids.max", value);
-	}
+	if (cg->number && memory_bytes)
+		r = write_number(cg->memory_max_fd, memory_bytes);
+	if (cg->number && processes && !r)
+		r = write_number(cg->pids_max_fd, processes);
 	return r;
 }
 
@@ -249,10 +255,11 @@ uint64_t cgroup_refused_forks(const struct cgroup *cg)
 void cgroup_drop(struct cgroup_pool *pool, struct cgroup *cg)
 {
 	if (cg->number) {
-		close_files(cg);
-		/* The list is longer than execs are open; what will not go is let lie. */
+		/* The list is as long as execs can be open; one that will not go is let lie. */
 		if (pool->dead_count < CGROUP_DEAD_MOST)
-			pool->dead[pool->dead_count++] = cg->number;
+			pool->dead[pool->dead_count++] = *cg;
+		else
+			close_files(cg);
 	}
 	*cg = cgroup_none;
 }

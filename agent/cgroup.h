@@ -21,6 +21,8 @@ struct cgroup {
 	int peak_fd;     /* memory.peak, -1 where the kernel has none */
 	int memory_events_fd;
 	int pids_events_fd;
+	int memory_max_fd; /* memory.max and pids.max, for the one write of each */
+	int pids_max_fd;
 };
 
 /* Made ahead and removed later, both while nothing else is to be done: each costs a millisecond
@@ -29,7 +31,7 @@ struct cgroup {
 struct cgroup_pool {
 	struct cgroup spare;
 	uint32_t next;
-	uint32_t dead[CGROUP_DEAD_MOST]; /* numbers still to be removed */
+	struct cgroup dead[CGROUP_DEAD_MOST]; /* still to be closed and removed */
 	uint32_t dead_count;
 };
 
@@ -40,7 +42,7 @@ bool cgroup_pool_tend(struct cgroup_pool *pool, int root);
 /* A fresh cgroup, or number 0 when root is -1. 0 or negative errno. */
 int cgroup_take(struct cgroup_pool *pool, int root, struct cgroup *out);
 /* Limits of 0 mean none. The whole tree ends when it is out of memory. */
-int cgroup_limit(const struct cgroup *cg, int root, uint64_t memory_bytes, uint32_t processes);
+int cgroup_limit(const struct cgroup *cg, uint64_t memory_bytes, uint32_t processes);
 /* Send a signal to every process of it. SIGKILL reaches those that are being forked too. */
 void cgroup_signal(const struct cgroup *cg, int root, int signal);
 /* Stop and resume the running of its processes; nothing where there is no cgroup. */
@@ -52,7 +54,7 @@ uint64_t cgroup_memory_peak(const struct cgroup *cg);
 /* Processes killed for memory; refused forks. */
 uint64_t cgroup_oom_kills(const struct cgroup *cg);
 uint64_t cgroup_refused_forks(const struct cgroup *cg);
-/* Close; it is removed from the system in an idle moment. */
+/* Done with it: it is closed and removed in an idle moment. */
 void cgroup_drop(struct cgroup_pool *pool, struct cgroup *cg);
 
 /* CPU time of the whole system since its start; 0 when unknown. */

@@ -16,6 +16,10 @@
 #define TICK_US         100000u       /* how often the disk is looked at */
 #define PATIENCE_US     2000000u      /* how long a killed tree may take to be gone */
 #define CPU_CHECK_LEAST 1000u
+/* A program that writes line by line would be interrupted at each by the agent's waking up, which
+ * costs ten times the write. So after a small piece the pipe is left alone for a moment. */
+#define HOLD_OFF_US     1000u
+#define PIECE_IS_SMALL  (16u << 10)
 #define STACK_LEAST     (8u << 20)
 #define REPORT_LEAST    (4u << 20)
 
@@ -151,7 +155,8 @@ static int watch_pipes(struct agent *a, struct stream *s)
 
 	for (unsigned c = 0; c < WIRE_CHANNELS && !r; c++)
 		if (e->fds[c] >= 0)
-			r = agent_watch(a, s, e->fds[c], c ? EPOLLIN : EPOLLOUT, c);
+			r = agent_watch(a, s, e->fds[c],
+				c ? EPOLLIN | EPOLLONESHOT : EPOLLOUT | EPOLLET, c);
 	e->ready[WIRE_STDIN] = true;
 	return r;
 }
@@ -164,7 +169,7 @@ static int start(struct agent *a, struct stream *s, const struct wire_exec *m, s
 	r = cgroup_take(&a->cgroups, a->cgroup_fd, &e->cgroup);
 	c->stage = CHILD_CGROUP;
 	if (!r)
-		r = cgroup_limit(&e->cgroup, a->cgroup_fd, m->memory_bytes, m->processes);
+		r = cgroup_limit(&e->cgroup, m->memory_bytes, m->processes);
 	if (r)
 		return r;
 	c->cgroup_procs = e->cgroup.procs_fd;
@@ -183,8 +188,10 @@ static int start(struct agent *a, struct stream *s, const struct wire_exec *m, s
 static void init_exec(struct exec *e, const struct wire_exec *m)
 {
 	memset(e, 0, sizeof(*e));
-	for (unsigned c = 0; c < WIRE_CHANNELS; c++)
+	for (unsigned c = 0; c < WIRE_CHANNELS; c++) {
 		e->fds[c] = -1;
+		e->listen_at_us[c] = UINT64_MAX;
+	}
 	e->flags = m->flags;
 	e->reason = WIRE_END_COUNT;
 }
@@ -239,7 +246,7 @@ static void kill_tree(struct agent *a, struct stream *s)
 	struct exec *e = &s->u.exec;
 
 	if (!e->killed) {
-		e->give_up_at_us = agent_now_us() + PATIENCE_US;
+		e->give_up_at_us = a->now_us + PATIENCE_US;
 		agent_wake_at(a, e->give_up_at_us);
 	}
 	e->killed = true;
@@ -278,7 +285,7 @@ bool exec_reaped(
 		return false;
 	e->reaped = true;
 	e->status = status;
-	e->ended_us = agent_now_us();
+	e->ended_us = a->now_us;
 	e->rusage_cpu_us = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000u +
 			   (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
 	e->rusage_peak = (uint64_t)usage->ru_maxrss << 10;
@@ -296,7 +303,7 @@ bool exec_reaped(
 	kill_tree(a, s);
 	/* edge-triggered: the state of now is looked at after the watch stands */
 	if (e->cgroup.number)
-		agent_watch(a, s, e->cgroup.events_fd, EPOLLPRI, EVENT_CGROUP);
+		agent_watch(a, s, e->cgroup.events_fd, EPOLLPRI | EPOLLET, EVENT_CGROUP);
 	s->busy = true;
 	return true;
 }
@@ -329,10 +336,13 @@ static void finish(struct agent *a, struct stream *s)
 	m.reason = find_reason(e, &m.status);
 	if (cgroup_refused_forks(&e->cgroup))
 		e->exit_flags |= WIRE_EXIT_PIDS;
+	/* the kernel was already ending them all */
+	if (m.reason == WIRE_END_MEMORY_LIMIT)
+		e->exit_flags &= ~WIRE_EXIT_LEFTOVERS;
 	if (e->gave_up)
 		e->exit_flags |= WIRE_EXIT_LEFTOVERS;
 	m.flags = e->exit_flags;
-	m.wall_us = (e->reaped ? e->ended_us : agent_now_us()) - e->started_us;
+	m.wall_us = (e->reaped ? e->ended_us : a->now_us) - e->started_us;
 	m.cpu_us = e->cgroup.number ? cgroup_cpu_us(&e->cgroup) : e->rusage_cpu_us;
 	m.memory_peak_bytes = e->cgroup.number ? cgroup_memory_peak(&e->cgroup) : e->rusage_peak;
 	e->state = EXEC_OVER;
@@ -457,6 +467,33 @@ static void mark_cut(struct agent *a, struct stream *s, unsigned channel)
 		kill_for(a, s, WIRE_END_OUTPUT_LIMIT, 0);
 }
 
+/* The watch on a pipe is for one event; ask for the next one in a while. */
+static void hold_off(struct agent *a, struct stream *s, unsigned channel, uint64_t for_us)
+{
+	struct exec *e = &s->u.exec;
+
+	e->listen_at_us[channel] = a->now_us + for_us;
+	if (for_us) {
+		agent_wake_at(a, e->listen_at_us[channel]);
+		return;
+	}
+	e->listen_at_us[channel] = UINT64_MAX;
+	agent_watch_again(a, s, e->fds[channel], EPOLLIN | EPOLLONESHOT, channel);
+}
+
+static void listen_again(struct agent *a, struct stream *s, uint64_t now)
+{
+	struct exec *e = &s->u.exec;
+
+	for (unsigned c = WIRE_STDOUT; c < WIRE_CHANNELS; c++) {
+		if (e->fds[c] < 0)
+			continue;
+		if (now >= e->listen_at_us[c])
+			hold_off(a, s, c, 0);
+		agent_wake_at(a, e->listen_at_us[c]);
+	}
+}
+
 /* What read() has answered on a channel: end, nothing now, or bytes. True when there may be more.
  */
 static bool took(struct agent *a, struct stream *s, unsigned channel, ssize_t n, size_t asked)
@@ -467,12 +504,15 @@ static bool took(struct agent *a, struct stream *s, unsigned channel, ssize_t n,
 		return true;
 	if (n > 0) {
 		e->seen[channel] += (size_t)n;
-		/* a short count from a pipe means that it was empty; more raises a new event */
+		/* a short count from a pipe means that it was empty */
 		e->ready[channel] = (size_t)n == asked || e->state == EXEC_DRAINING;
+		if (!e->ready[channel])
+			hold_off(a, s, channel, n < PIECE_IS_SMALL ? HOLD_OFF_US : 0);
 		return e->ready[channel];
 	}
 	if (n < 0 && errno == EAGAIN && e->state != EXEC_DRAINING) {
 		e->ready[channel] = false;
+		hold_off(a, s, channel, 0);
 		return false;
 	}
 	/* The end; or what a foreign process holds open after the tree is gone. */
@@ -564,17 +604,17 @@ static void check_cpu(struct agent *a, struct stream *s, uint64_t now)
 void exec_times(struct agent *a, struct stream *s)
 {
 	struct exec *e = &s->u.exec;
-	uint64_t now;
+	uint64_t now = a->now_us;
 
 	if (!is_exec(s) || e->state > EXEC_ENDING)
 		return;
-	now = agent_now_us();
 	if (e->state == EXEC_RUNNING && now >= e->wall_at_us) {
 		kill_for(a, s, WIRE_END_WALL_LIMIT, 0);
 		e->wall_at_us = UINT64_MAX;
 	}
 	if (e->state == EXEC_RUNNING && now >= e->cpu_at_us)
 		check_cpu(a, s, now);
+	listen_again(a, s, now);
 	if (now >= e->tick_at_us) {
 		if (agent_disk_full(a))
 			e->exit_flags |= WIRE_EXIT_DISK_FULL;

@@ -27,7 +27,8 @@ struct exec {
 	uint32_t flags;      /* WIRE_EXEC_… */
 	uint32_t exit_flags; /* WIRE_EXIT_… so far */
 	int fds[WIRE_CHANNELS];
-	bool ready[WIRE_CHANNELS]; /* there may be something to read, or room to write */
+	bool ready[WIRE_CHANNELS];            /* there may be something to read, or room to write */
+	uint64_t listen_at_us[WIRE_CHANNELS]; /* when to ask for its next event */
 	uint64_t limit[WIRE_CHANNELS];
 	uint64_t seen[WIRE_CHANNELS];
 
@@ -86,6 +87,8 @@ struct child {
 /* Start it: the pid, with CHILD_STARTED once the program runs, else the stage that failed and why
  * (the process is gone by then, not yet reaped). Negative errno when there is no process. */
 pid_t child_start(struct child *c);
+/* Once, at boot: empty the bounding set, which is forty system calls, for all who come after. */
+int child_capabilities(void);
 const char *child_stage_name(enum child_stage stage);
 
 #endif

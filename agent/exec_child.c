@@ -88,8 +88,6 @@ NO_SANITIZE static int set_limits(const struct child *c)
 
 	if (!r)
 		r = set_limit(RLIMIT_NOFILE, 1024, 4096);
-	if (!r)
-		r = set_limit(RLIMIT_CORE, 0, 0);
 	if (!r && c->request->file_bytes)
 		r = set_limit(RLIMIT_FSIZE, c->request->file_bytes, c->request->file_bytes);
 	return r;
@@ -103,26 +101,42 @@ NO_SANITIZE static int drop_capabilities(void)
 	return syscall(SYS_capset, &header, none) ? -errno : 0;
 }
 
+/*
+ * The agent's bounding set is empty and its inheritable set full, see child_capabilities(): what
+ * clears the latter has nothing left for ever, and what keeps it may have it all as root (who is
+ * given the inheritable set at exec): the privileged, and setuid programs where they are allowed.
+ */
 NO_SANITIZE static int set_identity(const struct child *c)
 {
 	const struct wire_exec *m = c->request;
 	int r;
 
-	/* Without setuid programs the bounding set can never grow anything back, but a guest looks
-	 * right to whoever audits it only when it is empty. */
-	if (!(m->flags & (WIRE_EXEC_PRIVILEGED | WIRE_EXEC_NEW_PRIVS)))
-		for (int cap = 0; cap <= CAPABILITY_LAST; cap++)
-			if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
-				break;
 	if (setresgid(m->gid, m->gid, m->gid) || setresuid(m->uid, m->uid, m->uid))
 		return -errno;
-	if (!(m->flags & WIRE_EXEC_PRIVILEGED)) {
+	if (!(m->flags & (WIRE_EXEC_PRIVILEGED | WIRE_EXEC_NEW_PRIVS))) {
 		r = drop_capabilities();
 		if (r)
 			return r;
 	}
 	if (!(m->flags & WIRE_EXEC_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
+	return 0;
+}
+
+int child_capabilities(void)
+{
+	struct capability_header header = {CAPABILITY_VERSION_3, 0};
+	struct capability_data all[2];
+
+	if (syscall(SYS_capget, &header, all))
+		return -errno;
+	for (int i = 0; i < 2; i++)
+		all[i].inheritable = all[i].permitted;
+	if (syscall(SYS_capset, &header, all))
+		return -errno;
+	for (int cap = 0; cap <= CAPABILITY_LAST; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
+			return errno == EINVAL ? 0 : -errno;
 	return 0;
 }
 

@@ -39,7 +39,8 @@ bool link_receive(struct link *l)
 		return false;
 	}
 	l->in_end += (size_t)n;
-	/* A short count means that the socket was empty; the next bytes raise a new event. */
+	/* A short count mostly means that the socket is empty. If not, it is reported again: the
+	 * watch on it is by level, since a vsock socket also reads short with bytes left. */
 	if ((size_t)n < room)
 		l->readable = false;
 	return true;

@@ -22,6 +22,7 @@ struct link {
 	bool readable; /* there may be bytes to receive */
 	bool writable; /* the socket may take bytes */
 	bool closed;
+	uint32_t watched; /* events that the epoll set reports */
 	size_t in_start, in_end;
 	size_t out_start, out_end;
 	uint8_t in[LINK_IN_SIZE];

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
@@ -49,9 +51,16 @@ static uint64_t event_tag(const struct agent *a, const struct stream *s, unsigne
 
 int agent_watch(struct agent *a, struct stream *s, int fd, uint32_t events, unsigned which)
 {
-	struct epoll_event e = {.events = events | EPOLLET, .data.u64 = event_tag(a, s, which)};
+	struct epoll_event e = {.events = events, .data.u64 = event_tag(a, s, which)};
 
 	return epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+int agent_watch_again(struct agent *a, struct stream *s, int fd, uint32_t events, unsigned which)
+{
+	struct epoll_event e = {.events = events, .data.u64 = event_tag(a, s, which)};
+
+	return epoll_ctl(a->epoll_fd, EPOLL_CTL_MOD, fd, &e) ? -errno : 0;
 }
 
 static int watch_own(struct agent *a, int fd, uint32_t events, uint64_t tag)
@@ -164,17 +173,31 @@ static bool any_busy(const struct agent *a)
 
 static int wait_time_ms(const struct agent *a, bool more)
 {
-	uint64_t now, ms;
+	uint64_t ms;
 
 	if (more)
 		return 0;
 	if (a->deadline_us == UINT64_MAX)
 		return -1;
-	now = agent_now_us();
-	if (a->deadline_us <= now)
+	if (a->deadline_us <= a->now_us)
 		return 0;
-	ms = (a->deadline_us - now + 999) / 1000;
+	ms = (a->deadline_us - a->now_us + 999) / 1000;
 	return ms > 60000 ? 60000 : (int)ms;
+}
+
+/* Ask for what can be used: bytes in while answers have room, room out while bytes wait. */
+static int watch_link(struct agent *a)
+{
+	uint32_t events = link_room(&a->link) >= LINK_RESERVE ? EPOLLIN : 0;
+	struct epoll_event e;
+
+	if (a->link.out_start != a->link.out_end)
+		events |= EPOLLOUT;
+	if (events == a->link.watched)
+		return 0;
+	a->link.watched = events;
+	e = (struct epoll_event){.events = events, .data.u64 = EVENT_LINK};
+	return epoll_ctl(a->epoll_fd, EPOLL_CTL_MOD, a->link.fd, &e) ? -errno : 0;
 }
 
 static int turn(struct agent *a)
@@ -198,9 +221,13 @@ static int turn(struct agent *a)
 	more |= a->link.readable && link_room(&a->link) >= LINK_RESERVE;
 	if (!more && a->link.out_start == a->link.out_end)
 		more = cgroup_pool_tend(&a->cgroups, a->cgroup_fd);
+	r = watch_link(a);
+	if (r)
+		return r;
 	r = epoll_wait(a->epoll_fd, events, EVENTS_AT_ONCE, wait_time_ms(a, more));
 	if (r < 0 && errno != EINTR)
 		return -errno;
+	a->now_us = agent_now_us();
 	for (int i = 0; i < r; i++)
 		handle_event(a, &events[i]);
 	return 0;
@@ -228,9 +255,12 @@ void agent_init(struct agent *a)
 
 static int prepare(struct agent *a)
 {
+	const struct rlimit none = {0, 0};
 	sigset_t all;
 	int fd;
 
+	/* inherited by all that is started */
+	setrlimit(RLIMIT_CORE, &none);
 	/* A process gets 0 to 3; what is ours must not be there. */
 	do {
 		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -247,8 +277,9 @@ static int prepare(struct agent *a)
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (a->signal_fd < 0 || a->epoll_fd < 0 ||
 		watch_own(a, a->signal_fd, EPOLLIN, EVENT_SIGNAL) ||
-		watch_own(a, a->link.fd, EPOLLIN | EPOLLOUT | EPOLLET, EVENT_LINK))
+		watch_own(a, a->link.fd, EPOLLIN, EVENT_LINK))
 		return -errno;
+	a->link.watched = EPOLLIN;
 	umask(022);
 	return 0;
 }
@@ -261,6 +292,7 @@ int agent_serve(struct agent *a, int fd)
 	r = prepare(a);
 	if (r)
 		return r;
+	a->now_us = agent_now_us();
 	say_hello(a);
 	while (!r && !a->stop && !a->link.closed)
 		r = turn(a);

@@ -13,13 +13,16 @@
 /*
  * Theory of operation
  *
- * A stack of open directories, the deepest at the end. One step reads the deepest one from its
- * start and removes what it holds; the first directory found that is not empty is opened and
- * becomes the deepest. An empty one is closed and removed from its parent. When the stack is full,
- * the directory is moved up to the top instead, where it is met again: so any depth a program has
- * made is removed with a bounded number of descriptors, and no path is ever composed. Nothing is
- * followed: directories are opened beneath their parent's descriptor without links.
+ * A stack of open directories, the deepest at the end. A step reads one name of the deepest and
+ * removes it; a directory that is not empty is opened and becomes the deepest. At its end it is
+ * closed and removed from its parent, whose reading goes on where it was: starting over would make
+ * large directories a matter of squares. When the stack is full, a directory is moved up to the top
+ * instead, which is then read once more: so any depth a program has made is removed with a bounded
+ * number of descriptors, and no path is ever composed. Nothing is followed: directories are opened
+ * beneath their parent's descriptor without links. A directory that others keep filling is read a
+ * few times and then left.
  */
+#define ATTEMPTS_MOST 16u
 #define STEPS_AT_ONCE 128
 
 static int remove_name(int dir, const char *name)
@@ -36,87 +39,90 @@ static bool is_not_empty(int r)
 	return r == -ENOTEMPTY || r == -EEXIST;
 }
 
-static int push(struct removal *rm, int dir, const char *name)
+static int level_fd(const struct removal *rm, int level)
 {
+	return level < 0 ? rm->parent : dirfd(rm->dirs[level]);
+}
+
+/* Go into a directory below the deepest. */
+static int push(struct removal *rm, const char *name)
+{
+	int above = level_fd(rm, rm->depth - 1), fd;
 	struct stat st;
 	char up[32];
-	int fd;
 
 	if (rm->depth == REMOVAL_DEPTH) {
 		snprintf(up, sizeof(up), ".sealmark-up-%x", rm->moved++);
-		return renameat(dir, name, rm->dirs[0], up) ? -errno : 0;
+		rm->again[0] = true;
+		return renameat(above, name, level_fd(rm, 0), up) ? -errno : 0;
 	}
-	fd = fs_open(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0, FS_WITHIN);
+	fd = fs_open(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0, FS_WITHIN);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) || (rm->depth && st.st_dev != rm->device)) {
 		close(fd);
 		return -EXDEV;
 	}
+	rm->dirs[rm->depth] = fdopendir(fd);
+	if (!rm->dirs[rm->depth]) {
+		close(fd);
+		return -ENOMEM;
+	}
 	rm->device = st.st_dev;
-	rm->dirs[rm->depth] = fd;
+	rm->again[rm->depth] = false;
+	rm->attempts[rm->depth] = 1;
 	snprintf(rm->names[rm->depth], sizeof(rm->names[0]), "%s", name);
 	rm->depth++;
 	return 0;
 }
 
-/* Empty directory at the top of the stack: close it, remove it. */
+/* The deepest directory has been read to its end: remove it, or read it again. */
 static int pop(struct removal *rm)
 {
-	int parent;
+	int level = rm->depth - 1;
+	int r = -ENOTEMPTY;
 
-	rm->depth--;
-	close(rm->dirs[rm->depth]);
-	parent = rm->depth ? rm->dirs[rm->depth - 1] : rm->parent;
-	if (unlinkat(parent, rm->names[rm->depth], AT_REMOVEDIR) && errno != ENOENT)
-		return -errno;
+	if (!rm->again[level]) {
+		r = unlinkat(level_fd(rm, level - 1), rm->names[level], AT_REMOVEDIR) ? -errno : 0;
+		if (r == -ENOENT)
+			r = 0;
+	}
+	if (is_not_empty(r) && (rm->again[level] || rm->attempts[level]++ < ATTEMPTS_MOST)) {
+		rm->again[level] = false;
+		rewinddir(rm->dirs[level]);
+		return 0;
+	}
+	if (r)
+		return r;
+	closedir(rm->dirs[--rm->depth]);
 	return 0;
 }
 
-/* Remove what the deepest directory holds. 1 when it is empty now, 0 when a directory was pushed or
- * the steps are used up, negative errno. */
-static int clear_deepest(struct removal *rm, int *steps)
+/* One name of the deepest directory. 0 or negative errno. */
+static int remove_one(struct removal *rm)
 {
-	int fd = rm->dirs[rm->depth - 1], copy = fcntl(fd, F_DUPFD_CLOEXEC, 4), r = 1;
-	DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-	struct dirent *d;
+	DIR *dir = rm->dirs[rm->depth - 1];
+	struct dirent *d = readdir(dir);
+	int r;
 
-	if (!dir) {
-		if (copy >= 0)
-			close(copy);
-		return -EMFILE;
-	}
-	rewinddir(dir);
-	while (r == 1 && (d = readdir(dir))) {
-		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
-			continue;
-		if (--*steps <= 0) {
-			r = 0;
-			break;
-		}
-		r = remove_name(fd, d->d_name);
-		if (is_not_empty(r))
-			r = push(rm, fd, d->d_name);
-		else if (!r || r == -ENOENT)
-			r = 1;
-	}
-	closedir(dir);
-	return r;
+	if (!d)
+		return pop(rm);
+	if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+		return 0;
+	r = remove_name(dirfd(dir), d->d_name);
+	if (is_not_empty(r))
+		return push(rm, d->d_name);
+	return r == -ENOENT ? 0 : r;
 }
 
 /* 1 while there is more to do, 0 when all is gone, negative errno. */
 static int remove_some(struct removal *rm)
 {
-	int steps = STEPS_AT_ONCE, r;
+	int r = 0;
 
-	while (rm->depth && steps > 0) {
-		r = clear_deepest(rm, &steps);
-		if (r == 1)
-			r = pop(rm);
-		if (r < 0)
-			return r;
-	}
-	return rm->depth > 0;
+	for (int i = 0; i < STEPS_AT_ONCE && rm->depth && !r; i++)
+		r = remove_one(rm);
+	return r ? r : rm->depth > 0;
 }
 
 static enum progress removal_work(struct agent *a, struct stream *s)
@@ -143,7 +149,7 @@ static void removal_release(struct agent *a, struct stream *s)
 	struct removal *rm = &s->u.removal;
 
 	while (rm->depth)
-		close(rm->dirs[--rm->depth]);
+		closedir(rm->dirs[--rm->depth]);
 	if (rm->parent >= 0)
 		close(rm->parent);
 }
@@ -163,7 +169,7 @@ static int begin(struct removal *rm, const struct wire_file_remove *m)
 	if (r == -ENOENT && recursive)
 		return 0;
 	if (is_not_empty(r) && recursive)
-		return push(rm, rm->parent, rm->name);
+		return push(rm, rm->name);
 	return r;
 }
 

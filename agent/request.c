@@ -33,7 +33,7 @@ static int take_credit(struct stream *s, const struct wire_frame *f)
 		s->credit[f->channel] > WIRE_WINDOW - m.bytes)
 		return -EPROTO;
 	s->credit[f->channel] += m.bytes;
-	s->busy = true;
+	s->busy = s->class->work != NULL;
 	return 0;
 }
 

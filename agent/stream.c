@@ -44,7 +44,7 @@ struct stream *stream_open(struct agent *a, uint32_t id)
 void stream_start(struct stream *s, const struct stream_class *class)
 {
 	s->class = class;
-	s->busy = true;
+	s->busy = class->work != NULL;
 }
 
 uint8_t *stream_frame(struct agent *a)

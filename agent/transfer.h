@@ -39,9 +39,11 @@ struct listing {
 struct removal {
 	int parent; /* directory that holds the top */
 	char name[256];
-	int depth; /* open directories; 0: the top itself is next */
-	int dirs[REMOVAL_DEPTH];
-	char names[REMOVAL_DEPTH][256]; /* names[i] is the name of dirs[i] in its parent */
+	int depth; /* open directories */
+	DIR *dirs[REMOVAL_DEPTH];
+	bool again[REMOVAL_DEPTH];        /* something came into it behind the reader */
+	unsigned attempts[REMOVAL_DEPTH]; /* times it was read */
+	char names[REMOVAL_DEPTH][256];   /* names[i] is the name of dirs[i] in its parent */
 	uint64_t device;
 	uint32_t moved; /* directories moved up, to name them */
 };
