@@ -289,8 +289,6 @@ static int build(const struct rule *rules, size_t count, scmp_filter_ctx *out, s
 	r = seccomp_attr_set(context, SCMP_FLTATR_CTL_NNP, 0);
 	if (!r)
 		r = seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-	if (!r)
-		r = seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	for (size_t i = 0; !r && i < count; i++)
 		r = add_rule(context, &rules[i]);
 	if (r)

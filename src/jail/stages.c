@@ -220,6 +220,7 @@ static int become_machine(struct jail_job *job)
 	const gid_t g = JAIL_INSIDE_ID;
 	const uid_t u = JAIL_INSIDE_ID;
 
+	prctl(PR_SET_NAME, "sealmark-init", 0, 0, 0);
 	if (setresgid(g, g, g) || setresuid(u, u, u))
 		return -errno;
 	/* pid 1 keeps memory of the monitor, the machine has the same uid: it must not look */
