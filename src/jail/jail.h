@@ -24,6 +24,9 @@
 #define JAIL_SLOTS    4096
 #define JAIL_UID_BASE 1879048192u
 
+/* Can this process give out the private range? (Root; not so in a container that maps few ids.) */
+bool jail_has_own_uids(void);
+
 /* --- slots: numbers held by a locked file, free again when the holder (and every fork of it that
  * has lock_fd) is gone. Under home/slots; root's under /run/sealmark/slots, as uids are the host's
  * and not a home's. -EAGAIN when all are taken. --- */
@@ -62,16 +65,24 @@ struct jail_spec {
 	const char *socket_path; /* vhost-user socket on the host, shown as socket_in_root */
 	const char *socket_in_root;
 	int channel_fd;             /* ENGINE_STREAM: becomes fd 3 */
-	int console_fd;             /* becomes fd 0? no: /dev/null is 0; console is 1 and 2 */
+	int console_fd;             /* becomes fd 1 and 2 (0 is /dev/null); -1: /dev/null too */
 	struct jail_cgroup *cgroup; /* or NULL */
 	int cpu;                    /* or -1 */
 };
 struct jail_machine {
 	pid_t pid; /* the namespace's pid 1 as the caller sees it; wait for it */
 	int pidfd;
-	int life_fd; /* write end: closing it ends the machine */
+	int life_fd; /* write end: when all copies are closed, the machine ends */
 };
-/* Start; 0 when exec has happened (or ->run was entered), else the stage that failed is named. */
+/*
+ * Start; 0 when exec has happened (or ->run was entered), else the stage that failed is named.
+ * Blocks for some milliseconds. The caller is the parent of out->pid and waits for it: it exits
+ * with the machine's status (128 + signal; 137 after life_fd was closed; it may itself be killed),
+ * and wait4(2)'s usage is that of everything which ran in the machine. It also dies with the
+ * calling thread (PDEATHSIG). A dropped monitor may signal everything inside (its uid owns the user
+ * namespace), but not code of ours (engine fake), which is not confined and keeps the caller's uid:
+ * life_fd ends both.
+ */
 int jail_start(const struct jail_spec *spec, struct jail_machine *out, struct error *err);
 
 /*

@@ -110,6 +110,11 @@ static bool range_is_mapped(void)
 	return false;
 }
 
+bool jail_has_own_uids(void)
+{
+	return geteuid() == 0 && range_is_mapped();
+}
+
 void jail_probe(struct jail_probe *out)
 {
 	unsigned action = SECCOMP_RET_KILL_PROCESS;
@@ -121,7 +126,7 @@ void jail_probe(struct jail_probe *out)
 	if (!out->user_namespaces)
 		text_copy(out->user_namespaces_cure, sizeof(out->user_namespaces_cure),
 			namespace_cure());
-	out->own_uids = geteuid() == 0 && range_is_mapped();
+	out->own_uids = jail_has_own_uids();
 	if (!out->own_uids)
 		text_copy(out->own_uids_cure, sizeof(out->own_uids_cure),
 			geteuid() == 0
