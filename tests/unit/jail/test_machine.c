@@ -438,6 +438,40 @@ static void one_file_in_two_places_fails(void **state)
 	assert_fails(f, "show it its files: /image", "File exists");
 }
 
+static int open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void starts_leak_nothing(void **state)
+{
+	struct fixture *f = *state;
+	int before = open_descriptors();
+
+	f->plan.arg_count = 1; /* it ends at once, with 2 */
+	for (int i = 0; i < 10; i++) {
+		struct jail_machine m;
+
+		assert_int_equal(jail_start(&f->spec, &m, NULL), 0);
+		assert_int_equal(fixture_wait(&m, NULL), 2);
+		f->spec.cpu = 1000; /* fails in the child */
+		assert_true(jail_start(&f->spec, &m, NULL) < 0);
+		f->spec.cpu = -1;
+		f->spec.console_fd = 1000; /* fails before the fork */
+		assert_true(jail_start(&f->spec, &m, NULL) < 0);
+		f->spec.console_fd = f->console_write;
+	}
+	assert_int_equal(open_descriptors(), before);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
 /* --- code of ours --- */
 
 static void runs_code_of_ours(void **state)
@@ -511,6 +545,7 @@ static int group(void)
 		WITH_MACHINE(takes_its_cpu),
 		WITH_MACHINE(failures_name_the_thing),
 		WITH_MACHINE(one_file_in_two_places_fails),
+		WITH_MACHINE(starts_leak_nothing),
 		WITH_MACHINE(runs_code_of_ours),
 		cmocka_unit_test(is_described),
 		cmocka_unit_test(host_is_probed),
