@@ -35,7 +35,8 @@
 
 static_assert(offsetof(struct vhost_user_message, payload) == HEADER, "header is packed");
 
-static void vfault(struct vhost_user *u, bool breach, const char *format, va_list ap)
+__attribute__((format(printf, 3, 0))) static void vfault(
+	struct vhost_user *u, bool breach, const char *format, va_list ap)
 {
 	if (u->ended)
 		return;

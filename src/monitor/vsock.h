@@ -16,8 +16,8 @@
  * index, descriptor and file descriptor from it is checked, ring contents are copied once, and a
  * breach ends the connection for good with a reason. Nothing here blocks. One thread.
  *
- * vsock_new() takes SIGBUS of the process (guest_memory.h); SIGPIPE is never raised. Bytes that came
- * before the end stay readable after it.
+ * vsock_new() takes SIGBUS of the process (guest_memory.h); SIGPIPE is never raised. Bytes that
+ * came before the end stay readable after it.
  */
 struct vsock;
 

@@ -124,8 +124,7 @@ static void survives_wrapping_counters(void **state)
 	driver_start(d, 16);
 	d->taken = 0xffffff00;
 	driver_connect(d, 60);
-	run_echo(d, 16u * 70000, 16);
-	assert_true(d->queues[DRIVER_RX].avail_next < 16 * 70000);
+	run_echo(d, 16u * 70000, 16);       /* a buffer holds 16: 70000 packets each way */
 	assert_true(d->taken < 0xffffff00); /* it did wrap */
 }
 

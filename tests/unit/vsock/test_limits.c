@@ -216,12 +216,11 @@ static void *race(void *argument)
 {
 	struct racer *r = argument;
 	struct driver *d = r->driver;
-	struct virtio_vsock_hdr *h = (void *)(d->memory + 0x100000);
+	uint32_t *length = (void *)(d->memory + 0x100000 + offsetof(struct virtio_vsock_hdr, len));
 	struct vring_desc *e = &d->queues[DRIVER_TX].desc[9], *rx = d->queues[DRIVER_RX].desc;
 
 	for (unsigned i = 0; !__atomic_load_n(&r->stop, __ATOMIC_RELAXED); i++) {
-		__atomic_store_n(
-			&h->len, i & 1 ? htole32(16) : htole32(0xfffffff0), __ATOMIC_RELAXED);
+		__atomic_store_n(length, i & 1 ? 16 : 0xfffffff0, __ATOMIC_RELAXED);
 		__atomic_store_n(&e->len, i & 2 ? 44 + 16 : UINT32_MAX, __ATOMIC_RELAXED);
 		__atomic_store_n(&e->addr, i & 4 ? DRIVER_GUEST + 0x100000 : 1, __ATOMIC_RELAXED);
 		__atomic_store_n(&rx[1].len, i & 8 ? 1024 : UINT32_MAX, __ATOMIC_RELAXED);
