@@ -168,16 +168,16 @@ static int make_pipes(struct keeper *k, struct error *err)
 
 static int start_machine(struct keeper *k, struct error *err)
 {
-	bool root = geteuid() == 0;
-	uid_t machine = root ? JAIL_UID_BASE + 2 * (uid_t)k->slot : geteuid();
+	bool own = jail_has_own_uids();
+	uid_t machine = own ? JAIL_UID_BASE + 2 * (uid_t)k->slot : geteuid();
 	char path[704];
 	struct jail_spec spec = {.plan = &k->plan,
 		.config = &k->engine_config,
 		.slot = k->slot,
 		.machine_uid = machine,
-		.machine_gid = root ? machine : getegid(),
-		.monitor_uid = root ? machine + 1 : machine,
-		.monitor_gid = root ? machine + 1 : getegid(),
+		.machine_gid = own ? machine : getegid(),
+		.monitor_uid = own ? machine + 1 : machine,
+		.monitor_gid = own ? machine + 1 : getegid(),
 		.socket_path = path,
 		.socket_in_root = SOCKET_IN_ROOT,
 		.channel_fd = k->stream_theirs,
@@ -245,7 +245,7 @@ static int prepare(struct keeper *k, struct error *err)
 	r = jail_cgroup_new(k->config.id, &limits, &k->cgroup, err);
 	if (r)
 		return r;
-	jail_describe(geteuid() == 0, k->cgroup, described, sizeof(described));
+	jail_describe(jail_has_own_uids(), k->cgroup, described, sizeof(described));
 	text_format(k->isolation, sizeof(k->isolation), "%s %s", k->engine->name,
 		k->plan.is_code_of_ours ? "none" : described);
 	return start_machine(k, err);
@@ -254,8 +254,8 @@ static int prepare(struct keeper *k, struct error *err)
 /* The monitor proper, in a process of its own. */
 static int monitor_process(struct keeper *k)
 {
-	bool root = geteuid() == 0;
-	uid_t uid = root ? JAIL_UID_BASE + 2 * (uid_t)k->slot + 1 : geteuid();
+	bool own = jail_has_own_uids();
+	uid_t uid = own ? JAIL_UID_BASE + 2 * (uid_t)k->slot + 1 : geteuid();
 	struct vsock *vsock = NULL;
 	struct error err = {0};
 
@@ -269,7 +269,7 @@ static int monitor_process(struct keeper *k)
 		tell_failure(&err);
 		return 1;
 	}
-	if (jail_monitor_drop(uid, root ? uid : getegid(), &err)) {
+	if (jail_monitor_drop(uid, own ? uid : getegid(), &err)) {
 		tell_failure(&err);
 		return 1;
 	}
@@ -406,6 +406,7 @@ int main(int argc, char **argv)
 	fcntl(MONITOR_OWNER_FD, F_SETFD, FD_CLOEXEC);
 	fcntl(MONITOR_CONFIG_FD, F_SETFD, FD_CLOEXEC);
 	umask(022);
+	setenv("UV_USE_IO_URING", "0", 1); /* the monitor's list of system calls has no io_uring */
 	/* the terminal's Ctrl-C is the creator's to act on */
 	setsid();
 	sigemptyset(&mask);
