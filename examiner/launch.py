@@ -19,7 +19,8 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
 import _socket  # noqa: E402
@@ -345,9 +346,13 @@ def main() -> int:
     return os.waitstatus_to_exitcode(status) & 0xFF
 
 
-if __name__ == "__main__":
+def start() -> None:
     try:
         sys.exit(main())
     except (Failure, OSError, ValueError, KeyError) as error:
         print(f"launcher: {type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(70)
+
+
+if __name__ == "__main__":
+    start()

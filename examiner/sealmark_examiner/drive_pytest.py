@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 - runs tests with pytest in this process, one verdict each.
 import os
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,15 +80,13 @@ class Plugin:
         session = self.finder.session
         self.outcome = Outcome()
         self.report.start(item.nodeid)
-        began = time.monotonic()
         session.begin(item.nodeid)
         yield
-        wall_ms = int((time.monotonic() - began) * 1000)
         scope = session.finish(self.outcome.kind == "failed")
         if session.broken:
             raise Broken(session.broken)
         verdict, detail = judge(session, scope, self.outcome, self.tests)
-        self.report.test(item.nodeid, verdict, detail, scope, scope.cpu_done, wall_ms)
+        self.report.test(item.nodeid, verdict, detail, scope)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: Any) -> None:
@@ -130,6 +127,7 @@ def main(plugin: Plugin, tests: str, files: list[str], *more: str) -> int:
 def collect(finder: Finder, tests: str, files: list[str]) -> list[str]:
     """The ids of all tests, in the order in which they run."""
     plugin = Plugin(finder, None, tests)
+    sys.dont_write_bytecode = False  # what pytest makes of the tests is kept for the runs
     status = main(plugin, tests, files, "--collect-only")
     if plugin.problem:
         raise LoadingError(plugin.problem)
@@ -147,4 +145,4 @@ def run(finder: Finder, report: Report, tests: str, files: list[str]) -> None:
         raise Broken(session.broken)
     for name in plugin.names:
         if name not in report.verdicts:
-            report.test(name, "not_run", "pytest did not run it", session.begin("", False), 0, 0)
+            report.test(name, "not_run", "pytest did not run it", session.begin("", False))

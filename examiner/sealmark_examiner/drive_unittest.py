@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 - runs tests of the unittest framework, one verdict each.
 import sys
-import time
 import unittest
 from collections.abc import Iterator
 from contextlib import suppress
@@ -57,24 +56,21 @@ class Result(unittest.TestResult):
         self.reporter = report
         self.tests_path = tests
         self.outcome = Outcome()
-        self.began = 0.0
         self.fixtures: dict[str, tuple[str, str]] = {}
 
     def startTest(self, test: Any) -> None:
         super().startTest(test)
         self.outcome = Outcome()
-        self.began = time.monotonic()
         self.reporter.start(test.id())
         self.session.begin(test.id())
 
     def stopTest(self, test: Any) -> None:
         super().stopTest(test)
-        wall_ms = int((time.monotonic() - self.began) * 1000)
         scope = self.session.finish(self.outcome.kind == "failed")
         if self.session.broken:
             raise Broken(self.session.broken)
         verdict, detail = judge(self.session, scope, self.outcome, self.tests_path)
-        self.reporter.test(test.id(), verdict, detail, scope, scope.cpu_done, wall_ms)
+        self.reporter.test(test.id(), verdict, detail, scope)
 
     def addSuccess(self, test: Any) -> None:
         pass
@@ -147,7 +143,7 @@ def run(finder: Finder, report: Report, tests: str, files: list[str]) -> None:
             names = (f"{cls.__module__}.{cls.__qualname__}", cls.__module__)
             found = next((result.fixtures[name] for name in names if name in result.fixtures), None)
             verdict, detail = found or ("not_run", "the framework did not run it")
-            report.test(case.id(), verdict, detail, session.begin("", False), 0, 0)
+            report.test(case.id(), verdict, detail, session.begin("", False))
     CanaryTest(canary.END).run(result)
 
 

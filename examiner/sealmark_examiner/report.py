@@ -48,9 +48,7 @@ class Report:
     def start(self, test: str) -> None:
         self.line({"start": test})
 
-    def test(
-        self, test: str, verdict: str, detail: str, scope: Scope, cpu_us: int, wall_ms: int
-    ) -> None:
+    def test(self, test: str, verdict: str, detail: str, scope: Scope) -> None:
         """One test's result; the first one counts."""
         if test in self.verdicts:
             return
@@ -62,8 +60,8 @@ class Report:
             if len(detail) > DETAIL_MOST:
                 detail = detail[: DETAIL_MOST // 2] + "\n[...]\n" + detail[-DETAIL_MOST // 2 :]
             event["detail"] = detail.encode("utf-8", "replace").decode()
-        event["cpu_us"] = cpu_us
-        event["wall_ms"] = wall_ms
+        event["cpu_us"] = scope.cpu_done
+        event["wall_ms"] = int(scope.wall_used * 1000)
         event["memory_peak"] = scope.peak
         for name, kept in (("out", scope.out), ("err", scope.err)):
             if kept.total:

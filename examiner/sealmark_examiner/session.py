@@ -28,7 +28,7 @@ from .peer import Peer
 
 HEAD = TAIL = 4096
 READ_SIZE = 1 << 16
-ALARM_SLACK_MS = 2000
+ALARM_SLACK_S = 2.0
 LOAD_TRIES = 2
 FULL_ERRNOS = (27, 28, 122)  # EFBIG, ENOSPC, EDQUOT
 # What a grader's report looks like when a program prints it; a note for staff, nothing more.
@@ -85,7 +85,7 @@ class Scope:
         self.out = Kept()
         self.err = Kept()
         self.started = time.monotonic()
-        self.wall_from: float | None = None
+        self.wall_used = 0.0  # seconds in which student code was waited for
         self.cpu_before = 0
         self.cpu_done = 0
         self.cpu_seen = 0  # at least this much was used by ...
@@ -146,8 +146,11 @@ class Session:
 
     def __init__(self, control: _socket.socket | None, config: dict[str, Any]) -> None:
         self.control = control
+        # what counts, and what ends a process: the host measures again alone what lies between
         self.cpu_us = int(config.get("cpu_ms", 10_000)) * 1000
+        self.cpu_kill_us = int(config.get("cpu_kill_ms", 0)) * 1000 or self.cpu_us
         self.wall_s = int(config.get("wall_ms", 35_000)) / 1000
+        self.wall_kill_s = int(config.get("wall_kill_ms", 0)) / 1000 or self.wall_s
         self.output_bytes = int(config.get("output_bytes", 1 << 20))
         self.workspace = str(config.get("workspace", "/workspace"))
         self.cpus = os.cpu_count() or 1
@@ -176,7 +179,7 @@ class Session:
             scope.cpu_before = self.process.cpu_us()
             scope.refused_before = self.process.value("pids.events", "max")
             scope.oom_before = self.process.value("memory.events", "oom_kill")
-        signal.setitimer(signal.ITIMER_REAL, self.wall_s + ALARM_SLACK_MS / 1000)
+        signal.setitimer(signal.ITIMER_REAL, self.wall_kill_s + ALARM_SLACK_S)
         return scope
 
     def finish(self, failed: bool) -> Scope:
@@ -191,11 +194,13 @@ class Session:
             if failed:
                 scope.refused |= process.value("pids.events", "max") > scope.refused_before
                 scope.oom |= process.value("memory.events", "oom_kill") > scope.oom_before
-            if scope.cpu_done >= self.cpu_us and scope.fault is None:
-                scope.fault = Fault("cpu_limit", self.over_cpu())
             if process.value("pids.current") > 1:
                 scope.cpu_before = process.cpu_us()
                 self.end_process()
+        if scope.fault is None and scope.cpu_done > self.cpu_us:
+            scope.fault = Fault("cpu_limit", self.over_cpu())
+        if scope.fault is None and scope.wall_used > self.wall_s:
+            scope.fault = Fault("wall_limit", self.over_wall())
         for text in self.pending.values():
             text.clear()
         if scope.out.total and any(each in scope.out.head + scope.out.tail for each in SENTINELS):
@@ -210,6 +215,9 @@ class Session:
 
     def over_cpu(self) -> str:
         return f"{self.cpu_us // 1000} ms of CPU time are over"
+
+    def over_wall(self) -> str:
+        return f"no answer within {self.wall_s:g} s"
 
     def alarm(self, number: int, frame: object) -> None:
         if self.busy:  # in the middle of something that must be whole
@@ -331,12 +339,6 @@ class Session:
 
     # -- the transport -----------------------------------------------------------------------
 
-    def deadline(self) -> float:
-        scope = self.scope
-        if scope.wall_from is None:
-            scope.wall_from = time.monotonic()
-        return scope.wall_from + self.wall_s
-
     def send(self, message: bytes) -> None:
         process = self.process
         if process is None:
@@ -384,17 +386,18 @@ class Session:
         assert process is not None
         process.poll.modify(process.fds["sock"], events)
         now = time.monotonic()
-        left_ms = (self.deadline() - now) * 1000
         scope = self.scope
-        unused_us = (self.cpu_us - scope.cpu_seen) / self.cpus
+        left_ms = (self.wall_kill_s - scope.wall_used) * 1000
+        unused_us = (self.cpu_kill_us - scope.cpu_seen) / self.cpus
         left_cpu_ms = unused_us / 1000 - (now - scope.seen_at) * 1000
         if left_cpu_ms <= 0:
             left_cpu_ms = self.check_cpu(process)
         ready = process.poll.poll(max(0, min(left_ms, left_cpu_ms)) + 1)
+        scope.wall_used += time.monotonic() - now
         if not ready:
             self.check_cpu(process)
-            if time.monotonic() >= self.deadline():
-                raise self.give_up("wall_limit", f"no answer within {self.wall_s:g} s")
+            if scope.wall_used >= self.wall_kill_s:
+                raise self.give_up("wall_limit", self.over_wall())
             return
         dead = closed = False
         for fd, what in ready:
@@ -431,11 +434,11 @@ class Session:
         scope = self.scope
         scope.cpu_seen = scope.cpu_done + process.cpu_us() - scope.cpu_before
         scope.seen_at = time.monotonic()
-        if scope.cpu_seen >= self.cpu_us:
+        if scope.cpu_seen >= self.cpu_kill_us:
             if process.value("pids.events", "max") > scope.refused_before:
                 raise self.give_up("process_limit", "too many processes")
             raise self.give_up("cpu_limit", self.over_cpu())
-        return (self.cpu_us - scope.cpu_seen) / 1000 / self.cpus
+        return (self.cpu_kill_us - scope.cpu_seen) / 1000 / self.cpus
 
     def gone(self) -> BaseException:
         """The candidate ended while it was asked something."""

@@ -138,6 +138,8 @@ def examine(
         root.chmod(0o755)
         write_files(root / "workspace", student, CANDIDATE_UID, 0o755)
         write_files(root / "tests", tests, EXAMINER_UID, 0o700)
+        (root / "tmp").mkdir()
+        (root / "tmp").chmod(0o1777)
         plain = {
             "candidate_uid": CANDIDATE_UID,
             "candidate_gid": CANDIDATE_UID,
@@ -155,6 +157,7 @@ def examine(
             "workspace": str(root / "workspace"),
             "framework": framework or "unittest",
             "modules": modules or ["hw"],
+            "tmp": str(root / "tmp"),
             "cpu_ms": cpu_ms,
             "wall_ms": wall_ms,
             "output_bytes": output,

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 - the examiner's report: lines of JSON, read with distrust.
+ */
+#ifndef SEALMARK_GRADE_SUITE_REPORT_H
+#define SEALMARK_GRADE_SUITE_REPORT_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "grade/runner.h"
+#include "grade/verdict.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * The report comes over a channel that the student's processes do not have. It is checked all the
+ * same: only expected ids count, each once; two canaries must be there and must not have passed;
+ * and a proof (HMAC over all ids and verdicts, keyed with a nonce of this run) must end it. What
+ * breaks a rule can only lower a result.
+ */
+#define SUITE_LINE_MAX   (256u << 10)
+#define SUITE_TESTS_MAX  20000u
+#define SUITE_ID_MAX     2000u
+#define SUITE_NONCE_SIZE 65 /* 64 hexadecimal digits and a terminator */
+#define SUITE_TEXT_SIZE  1024
+
+struct suite_report {
+	struct submission_result *result; /* holds a test for each expected id, in their order */
+	char nonce[SUITE_NONCE_SIZE];
+	struct buffer line;   /* what came of the current line */
+	struct buffer sealed; /* what the proof is over */
+	bool *seen;           /* by test */
+	size_t next;          /* where the next test is looked for first */
+	size_t running;       /* began and is not reported; SIZE_MAX: none */
+	size_t reported;
+	unsigned canaries; /* bit 0: the first was reported, bit 1: the last */
+	bool canary_passed;
+	bool line_too_long; /* the rest of it is dropped */
+	bool began;         /* a test of the teacher's was started */
+	bool done, proven;
+	unsigned strange;             /* lines that break a rule */
+	char broken[SUITE_TEXT_SIZE]; /* what the examiner says of a failure of ours */
+	char error[SUITE_TEXT_SIZE];  /* what it says is wrong with the tests */
+};
+
+/* The tests must have been added to result. 0 or -ENOMEM. */
+int suite_report_init(struct suite_report *r, struct submission_result *result, const char *nonce);
+void suite_report_fini(struct suite_report *r);
+
+/* Bytes as they come. 0 or -ENOMEM. */
+int suite_report_take(struct suite_report *r, const void *bytes, size_t count);
+
+/*
+ * The report has ended. True when it is whole: every expected id, canaries and proof. When it was
+ * tampered with, no test of the result is passed after this call.
+ */
+bool suite_report_end(struct suite_report *r);
+
+/* The report of a collection: what the tests import, and their ids. */
+struct suite_collection {
+	char framework[16];
+	char **modules; /* module_count names */
+	size_t module_count;
+	struct runner_test *tests; /* points are 0 */
+	size_t test_count;
+};
+/* Errors of the tests are -EINVAL with the examiner's message; -EPROTO: no whole report. */
+int suite_collection_read(
+	const void *bytes, size_t count, struct suite_collection *out, struct error *err);
+void suite_collection_fini(struct suite_collection *c);
+
+#endif
