@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: the built programs, homes for them, and the search for what they leave.
+"""What all tests share: fixtures, and skips that are failures. Their tools are in support.py.
 
 SEALMARK_BUILD names the build folder (default: build beside tests). SEALMARK_CHECK=1 turns skips of
 tests that need real machines into failures: where continuous integration must have them, a skip is
@@ -7,32 +7,29 @@ a failure.
 """
 
 import ctypes
-import fcntl
-import hashlib
-import json
 import os
 import shutil
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-BUILD = Path(os.environ.get("SEALMARK_BUILD", ROOT / "build")).resolve()
-PROGRAM = BUILD / "src/cli/sealmark"
+from support import (
+    BUILD,
+    PROGRAM,
+    ROOT,
+    Sealmark,
+    children,
+    empty_cgroups,
+    make_image,
+    real_home,
+    what_stays,
+)
+
 MUST_RUN = {"vm", "hostile"}
 PR_SET_CHILD_SUBREAPER = 36
-
-
-def real_home() -> Path:
-    """Where setup put the guest kernel and the images."""
-    default = "/var/lib/sealmark" if os.geteuid() == 0 else "~/.local/share/sealmark"
-    return Path(os.environ.get("SEALMARK_HOME") or default).expanduser()
-
 
 # --- collection and skips ---------------------------------------------------------------------
 
@@ -59,71 +56,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.longrepr = f"skipped where it must run: {report.longrepr}"
 
 
-# --- the program ------------------------------------------------------------------------------
-
-
-@dataclass
-class Sealmark:
-    """Runs the built program with a home of its own."""
-
-    home: Path
-    cwd: Path
-    env: dict[str, str] = field(default_factory=dict)
-
-    def environment(self) -> dict[str, str]:
-        env = {k: v for k, v in os.environ.items() if not k.startswith("SEALMARK_")}
-        return {**env, "LC_ALL": "C.UTF-8", "SEALMARK_HOME": str(self.home), **self.env}
-
-    def run(
-        self,
-        *args: str | Path,
-        stdin: bytes = b"",
-        timeout: float = 90,
-        env: dict[str, str] | None = None,
-    ) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [PROGRAM, *args],
-            input=stdin,
-            capture_output=True,
-            timeout=timeout,
-            cwd=self.cwd,
-            env={**self.environment(), **(env or {})},
-        )
-
-    def start(self, *args: str | Path, **options: object) -> subprocess.Popen[bytes]:
-        """The running program, with pipes for input, output and errors unless told otherwise."""
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(
-            [PROGRAM, *args], cwd=self.cwd, env=self.environment(), **{**pipes, **options}
-        )
-
-
-RunSealmark = Callable[..., subprocess.CompletedProcess[bytes]]
-
-
-def make_image(home: Path, name: str = "default", version: int = 1) -> Path:
-    """An image for the engine fake, which never looks inside."""
-    folder = home / "images" / name / str(version)
-    folder.mkdir(parents=True)
-    contents = b"no file system"
-    (folder / "rootfs.erofs").write_bytes(contents)
-    manifest = {
-        "name": name,
-        "version": version,
-        "description": "an image of the tests",
-        "recipe_digest": "0123456789ab",
-        "sha256": hashlib.sha256(contents).hexdigest(),
-        "size_bytes": len(contents),
-        "created": "2026-01-01T00:00:00Z",
-        "suite": "trixie",
-        "env": {"PATH": "/usr/bin:/bin"},
-        "packages": {"python3": "3.13.5-1", "gcc": "14.2.0-1"},
-    }
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    latest = folder.parent / "latest"
-    latest.unlink(missing_ok=True)
-    latest.symlink_to(str(version))
-    return folder
+# --- fixtures ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -168,78 +101,6 @@ def vm(build: Path, vm_home: Path, tmp_path: Path, leftovers: None) -> Sealmark:
     work = tmp_path / "work"
     work.mkdir()
     return Sealmark(vm_home, work)
-
-
-@pytest.fixture
-def run_sealmark(sealmark: Sealmark) -> RunSealmark:
-    return sealmark.run
-
-
-# --- what stays behind ------------------------------------------------------------------------
-
-
-def children() -> set[int]:
-    """The live children of this process; dead orphans are reaped on the way."""
-    found = set()
-    for task in Path("/proc/self/task").iterdir():
-        found |= {int(pid) for pid in (task / "children").read_text().split()}
-    known = {p.pid for p in getattr(subprocess, "_active", [])}
-    for pid in found - known:
-        try:
-            if os.waitpid(pid, os.WNOHANG)[0] == pid:
-                known.add(pid)
-        except ChildProcessError:
-            known.add(pid)
-    return found - known
-
-
-def describe(pid: int) -> str:
-    try:
-        command = (
-            Path(f"/proc/{pid}/cmdline")
-            .read_bytes()
-            .replace(b"\0", b" ")
-            .decode("utf-8", "replace")
-        )
-        return f"process {pid}: {command or Path(f'/proc/{pid}/comm').read_text().strip()}"
-    except OSError:
-        return f"process {pid}"
-
-
-def empty_cgroups() -> set[str]:
-    """Cgroups of sandboxes in which nothing runs; those of other runs here have processes."""
-    found = set()
-    for top in Path("/sys/fs/cgroup").glob("**/sealmark"):
-        for group in top.iterdir():
-            try:
-                if group.is_dir() and not (group / "cgroup.procs").read_text().strip():
-                    found.add(str(group))
-            except OSError:
-                continue
-    return found
-
-
-def taken_slots(home: Path) -> Iterator[str]:
-    for lock in (home / "slots").glob("*"):
-        try:
-            with lock.open() as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield f"slot {lock.name} is taken"
-        except OSError:
-            continue
-
-
-def what_stays(home: Path, before: set[str]) -> list[str]:
-    sandboxes = home / "sandboxes"
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [
-        *(describe(pid) for pid in children()),
-        *(f"cgroup {group}" for group in empty_cgroups() - before),
-        *(f"mount {line.split()[4]}" for line in mounts if str(home) in line),
-        *(f"sandbox directory {p}" for p in (sandboxes.iterdir() if sandboxes.is_dir() else [])),
-        *taken_slots(home),
-    ]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAM, ROOT, Sealmark, make_image
+from support import PROGRAM, ROOT, Sealmark, make_image
 
 USAGE = 2
 OURS = 3

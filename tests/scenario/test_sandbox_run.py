@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from conftest import Sealmark
+from support import Sealmark
 
 OURS = 3
 FAKE = ("sandbox", "run", "--require-isolation", "none", "--engine", "fake", "--script")

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILD, Sealmark, children
+from support import BUILD, Sealmark, children
 
 MANY = 1000
 KILLS = 50
 
 
+@pytest.mark.timeout(1000)
 def test_a_thousand_in_a_row_leave_nothing(vm: Sealmark) -> None:
     done = subprocess.run(
         [BUILD / "tests/bench/soak_sandbox", str(MANY)],

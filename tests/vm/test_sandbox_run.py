@@ -16,7 +16,7 @@ from typing import IO
 
 import pytest
 
-from conftest import Sealmark, children
+from support import Sealmark, children
 
 PYTHON = "/usr/bin/python3"
 
