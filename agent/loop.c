@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -261,6 +262,8 @@ static int prepare(struct agent *a)
 
 	/* inherited by all that is started */
 	setrlimit(RLIMIT_CORE, &none);
+	/* orphans come here, as they do to PID 1 */
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	/* A process gets 0 to 3; what is ours must not be there. */
 	do {
 		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
