@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* path of a new folder below TMPDIR */
 static inline void folder_new(char *out, size_t size)
@@ -30,12 +31,16 @@ static inline void folder_put_bytes(
 	const char *folder, const char *name, const void *bytes, size_t count)
 {
 	char path[PATH_MAX], parent[PATH_MAX];
+	int fd;
 
 	if (path_join(path, sizeof(path), folder, name, NULL) ||
 		text_copy(parent, sizeof(parent), path))
 		abort();
 	*strrchr(parent, '/') = 0;
-	if (path_make(parent, 0755, NULL) || path_write_whole(path, bytes, count, 0644, NULL))
+	fd = path_make(parent, 0755, NULL)
+		     ? -1
+		     : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd < 0 || path_write_fd(fd, bytes, count) || close(fd))
 		abort();
 }
 
