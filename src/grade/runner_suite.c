@@ -140,6 +140,8 @@ static int run_config(const struct runner_plan *plan, const char *nonce, struct 
 	const struct assignment *a = plan->assignment;
 	const struct suite *suite = plan->state;
 	const struct limits kill = runner_kill(plan);
+	/* by the guest's clock, which also runs while other workers have the CPU */
+	const int64_t cpu_kill_ms = kill.cpu_ms * (plan->sharing ? plan->sharing : 1);
 	int r = add_plain(a, out);
 
 	return r ? r
@@ -151,7 +153,7 @@ static int run_config(const struct runner_plan *plan, const char *nonce, struct 
 					make_list(suite->collection.modules,
 						suite->collection.module_count),
 					"cpu_ms", (json_int_t)a->limits.cpu_ms, "cpu_kill_ms",
-					(json_int_t)kill.cpu_ms, "wall_ms",
+					(json_int_t)cpu_kill_ms, "wall_ms",
 					(json_int_t)a->limits.wall_ms, "wall_kill_ms",
 					(json_int_t)kill.wall_ms, "output_bytes",
 					(json_int_t)a->limits.output_bytes));
@@ -459,6 +461,9 @@ static int run_tests(const struct runner_plan *plan, struct sandbox *s, int canc
 		r = machine_gone(report, s);
 	else if (!r)
 		r = judge_end(report, &run, &l, err);
+	if (!r)
+		suite_report_judge_times(
+			report, &plan->assignment->limits, run.cpu_from_host ? run.cpu_us : 0);
 	buffer_fini(&l.tail);
 	buffer_fini(&config);
 	exec_result_fini(&run);

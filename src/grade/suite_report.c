@@ -6,6 +6,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <openssl/evp.h>
@@ -217,6 +218,7 @@ static void take_done(struct suite_report *r, const json_t *event)
 	r->proven = proof && strcmp(proof, right) == 0;
 	if (!r->proven)
 		r->strange++;
+	r->guest_cpu_us = (uint64_t)get_number(event, "cpu_us");
 	take_cheats(r, json_object_get(event, "cheats"));
 }
 
@@ -313,6 +315,42 @@ bool suite_report_end(struct suite_report *r)
 		return false;
 	}
 	return r->done && r->proven && r->reported == r->result->test_count;
+}
+
+static void over_limit(
+	struct test_result *t, enum verdict verdict, int64_t used_ms, int64_t limit_ms)
+{
+	struct buffer text = {0};
+
+	t->verdict = verdict;
+	t->points = 0;
+	free(t->detail);
+	buffer_printf(&text, "took %" PRId64 " ms of %s; the limit is %" PRId64 " ms", used_ms,
+		verdict == VERDICT_CPU_LIMIT ? "CPU time" : "time", limit_ms);
+	t->detail = buffer_steal(&text);
+	buffer_fini(&text);
+}
+
+void suite_report_judge_times(
+	struct suite_report *r, const struct limits *limits, uint64_t host_cpu_us)
+{
+	double share = 1;
+
+	if (host_cpu_us && r->guest_cpu_us > host_cpu_us)
+		share = (double)host_cpu_us / (double)r->guest_cpu_us;
+	for (size_t i = 0; i < r->result->test_count; i++) {
+		struct test_result *t = &r->result->tests[i];
+
+		t->cpu_ms = (int64_t)((double)t->cpu_ms * share);
+		if (t->verdict == VERDICT_CPU_LIMIT && t->cpu_ms < limits->cpu_ms)
+			t->cpu_ms = limits->cpu_ms;
+		if (t->verdict != VERDICT_PASSED && t->verdict != VERDICT_FAILED)
+			continue;
+		if (t->cpu_ms > limits->cpu_ms)
+			over_limit(t, VERDICT_CPU_LIMIT, t->cpu_ms, limits->cpu_ms);
+		else if (t->wall_ms > limits->wall_ms)
+			over_limit(t, VERDICT_WALL_LIMIT, t->wall_ms, limits->wall_ms);
+	}
 }
 
 /* --- the report of a collection --- */

@@ -37,6 +37,7 @@ struct suite_report {
 	bool line_too_long; /* the rest of it is dropped */
 	bool began;         /* a test of the teacher's was started */
 	bool done, proven;
+	uint64_t guest_cpu_us;        /* of the whole exec, by the guest's clock; 0: not said */
 	unsigned strange;             /* lines that break a rule */
 	char broken[SUITE_TEXT_SIZE]; /* what the examiner says of a failure of ours */
 	char error[SUITE_TEXT_SIZE];  /* what it says is wrong with the tests */
@@ -54,6 +55,16 @@ int suite_report_take(struct suite_report *r, const void *bytes, size_t count);
  * tampered with, no test of the result is passed after this call.
  */
 bool suite_report_end(struct suite_report *r);
+
+/*
+ * Judge the times of a report that has ended. The guest's clock runs on while the host does other
+ * things; `host_cpu_us` is the host's measure of the same exec (0: none), and times are brought to
+ * it in proportion. A test over a limit has that limit's verdict even when it ended by itself. One
+ * that was ended for a time which then proves to be below the limit is put at the limit, where the
+ * run measures it again alone.
+ */
+void suite_report_judge_times(
+	struct suite_report *r, const struct limits *limits, uint64_t host_cpu_us);
 
 /* The report of a collection: what the tests import, and their ids. */
 struct suite_collection {
