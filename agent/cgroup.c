@@ -98,6 +98,9 @@ static int make(struct cgroup_pool *pool, int root, struct cgroup *cg)
 		cgroup_drop(pool, cg);
 		return -error;
 	}
+	/* However many processes it has, they weigh less than one worker of the kernel, which may
+	 * be carrying the host's word to end them. */
+	write_file(root, cg->number, "cpu.weight", "10");
 	/* One process out of memory is the end of them all: no half-alive verdicts. */
 	write_file(root, cg->number, "memory.oom.group", "1");
 	return 0;
