@@ -198,10 +198,8 @@ static int prepare(struct run *run, struct error *err)
 	int r = image_resolve(NULL, o->image, &run->image, err);
 	int status;
 
-	if (r == -EINVAL || r == -ENOENT) {
-		error_prefix(err, "--image");
+	if (r == -EINVAL || r == -ENOENT)
 		return CLI_USAGE;
-	}
 	if (r)
 		return CLI_OURS;
 	if (o->cwd && o->cwd[0] != '/')
@@ -244,23 +242,45 @@ static int create(const struct run *run, struct sandbox **out, struct error *err
 	return sandbox_create(&spec, out, err);
 }
 
-/* As the user where the user may write, else as root and then handed over: nobody's program has
- * run in this machine yet, so root follows no link but the image's own. */
-static int put_input(
+/* As the user where the user may write. */
+static int put_as_user(
+	struct sandbox *s, const struct run *run, const struct input *in, struct error *err)
+{
+	if (in->is_directory)
+		return sandbox_put_tree(s, in->to, in->fd, run->uid, run->gid,
+			(uint64_t)run->options->disk_mib << 20, err);
+	return sandbox_write_fd(s, in->to, in->fd, in->mode, run->uid, err);
+}
+
+/* Else as root, and then handed over: nobody's program has run in this machine yet, so root follows
+ * no link but the image's own. A directory is made and handed over first. */
+static int put_as_root(
 	struct sandbox *s, const struct run *run, const struct input *in, struct error *err)
 {
 	int r;
 
-	if (in->is_directory)
-		return sandbox_put_tree(s, in->to, in->fd, run->uid, run->gid,
-			(uint64_t)run->options->disk_mib << 20, err);
-	r = sandbox_write_fd(s, in->to, in->fd, in->mode, run->uid, err);
-	if (r != -EACCES && r != -EPERM)
-		return r;
 	if (lseek(in->fd, 0, SEEK_SET))
 		return error_sys(err, errno, "%s", in->to);
-	r = sandbox_write_fd(s, in->to, in->fd, in->mode, 0, err);
-	return r ? r : sandbox_chown(s, in->to, run->uid, run->gid, err);
+	if (in->is_directory)
+		r = sandbox_mkdir(s, in->to, 0755, 0, err);
+	else
+		r = sandbox_write_fd(s, in->to, in->fd, in->mode, 0, err);
+	if (!r)
+		r = sandbox_chown(s, in->to, run->uid, run->gid, err);
+	return r || !in->is_directory ? r : put_as_user(s, run, in, err);
+}
+
+static int put_input(
+	struct sandbox *s, const struct run *run, const struct input *in, struct error *err)
+{
+	struct error refused = {0};
+	int r = put_as_user(s, run, in, &refused);
+
+	if (r == -EACCES || r == -EPERM)
+		return put_as_root(s, run, in, err);
+	if (r)
+		*err = refused;
+	return r;
 }
 
 static int put_inputs(struct sandbox *s, const struct run *run, struct error *err)

@@ -249,6 +249,15 @@ def test_file_where_only_root_may_write(vm: Sealmark) -> None:
         *("--", "sh", "-c", "mytool; stat -c %U /usr/local/bin/mytool"),
     )
     assert done.stdout == b"tool\nruntime\n", done.stderr
+    assert done.stderr == b""
+    (vm.cwd / "folder").mkdir()
+    (vm.cwd / "folder/file").write_text("x")
+    done = vm.run(
+        *("sandbox", "run", "--file", "folder:/opt/new"),
+        *("--", "sh", "-c", "stat -c %U /opt/new /opt/new/file; touch /opt/new/mine"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b"runtime\nruntime\n"
 
 
 def test_directory_into_the_machine(vm: Sealmark) -> None:
