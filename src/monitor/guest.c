@@ -15,6 +15,7 @@
 #define GUEST_FRAMES 64         /* frames handled before other handles get their turn */
 
 static void ready(uv_poll_t *poll, int status, int events);
+static void more(uv_idle_t *idle);
 
 static void fault(struct guest *g, bool breach, const char *text)
 {
@@ -132,24 +133,49 @@ static long take(struct guest *g, struct wire_frame *f)
 	return n == (long)need ? n : -EPROTO;
 }
 
-void guest_read(struct guest *g)
+/* The end of the channel is the end of the sandbox, whoever noticed it. */
+static void end_if_gone(struct guest *g)
 {
-	struct wire_frame f;
-	const char *why = "a frame that cannot be";
-	long n = 0;
+	if (g->gone && g->monitor && g->monitor->state < MONITOR_STOPPING)
+		monitor_stop(g->monitor,
+			g->breach ? SANDBOX_STOPPED_GUEST_FAULT : SANDBOX_STOPPED_GUEST_ENDED, "%s",
+			g->fault);
+}
 
-	for (int i = 0; !g->gone && i < GUEST_FRAMES; i++) {
-		if (client_congested(g->monitor))
-			break;
+/* Frames of one turn. What is left then is taken in the next turn of the loop: the channel itself
+ * reports only what is new. */
+static void take_frames(struct guest *g)
+{
+	const char *why = "a frame that cannot be";
+	struct wire_frame f;
+	long n = 0;
+	int i;
+
+	for (i = 0; i < GUEST_FRAMES && !client_congested(g->monitor); i++) {
 		n = take(g, &f);
-		if (n == 0)
-			break;
 		if (n > 0)
 			n = stream_from_guest(g->monitor, &f, g->frame, &why);
+		else if (n == 0)
+			return;
 		if (n < 0)
-			fault(g, true, why);
+			return fault(g, true, why);
 	}
+	if (i == GUEST_FRAMES)
+		uv_idle_start(&g->more, more);
+}
+
+void guest_read(struct guest *g)
+{
+	if (!g->gone)
+		take_frames(g);
 	watch(g);
+	end_if_gone(g);
+}
+
+static void more(uv_idle_t *idle)
+{
+	uv_idle_stop(idle);
+	guest_read(idle->data);
 }
 
 static void refill(struct guest *g)
@@ -165,42 +191,28 @@ static void refill(struct guest *g)
 	n = recv(g->fd, room, 65536, MSG_DONTWAIT);
 	if (n > 0)
 		buffer_commit(&g->in, (size_t)n);
-	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+		take_frames(g);
 		fault(g, false, "the guest closed its channel");
+	}
 }
 
 static void ready(uv_poll_t *poll, int status, int events)
 {
 	struct guest *g = poll->data;
-	struct monitor *m = g->monitor;
 
-	if (g->vsock) {
-		if (vsock_pump(g->vsock)) {
-			/* what it sent before it went is still told */
-			guest_read(g);
-			const char *why = vsock_fault(g->vsock);
-
-			fault(g, vsock_was_breach(g->vsock), why ? why : "connection lost");
-		}
-	} else if (events & UV_READABLE) {
+	/* what it sent before it went still counts, so frames come before the fault */
+	if (g->vsock && vsock_pump(g->vsock)) {
+		take_frames(g);
+		fault(g, vsock_was_breach(g->vsock),
+			vsock_fault(g->vsock) ? vsock_fault(g->vsock) : "connection lost");
+	} else if (!g->vsock && events & UV_READABLE) {
 		refill(g);
 	}
 	flush(g);
+	guest_read(g);
 	if (!g->gone)
-		guest_read(g);
-	else if (!g->breach && !g->vsock) {
-		g->gone = false; /* frames already here count */
-		guest_read(g);
-		g->gone = true;
-	}
-	if (g->gone && m->state < MONITOR_STOPPING)
-		monitor_stop(m,
-			g->breach ? SANDBOX_STOPPED_GUEST_FAULT : SANDBOX_STOPPED_GUEST_ENDED, "%s",
-			g->fault);
-	if (!g->gone) {
-		client_resume_all(m);
-		watch(g);
-	}
+		client_resume_all(g->monitor);
 }
 
 int guest_start(struct guest *g, struct monitor *m, struct vsock *vsock, int fd)
@@ -213,8 +225,10 @@ int guest_start(struct guest *g, struct monitor *m, struct vsock *vsock, int fd)
 	g->frame = malloc(WIRE_FRAME_MAX);
 	if (!g->frame)
 		return -ENOMEM;
-	g->poll.data = g;
-	r = uv_poll_init(&m->loop, &g->poll, vsock ? vsock_fd(vsock) : fd);
+	g->poll.data = g->more.data = g;
+	r = uv_idle_init(&m->loop, &g->more);
+	if (!r)
+		r = uv_poll_init(&m->loop, &g->poll, vsock ? vsock_fd(vsock) : fd);
 	if (r)
 		return r;
 	watch(g);
@@ -226,8 +240,8 @@ void guest_close(struct guest *g)
 	if (!g->monitor)
 		return;
 	g->gone = true;
-	if (!uv_is_closing((uv_handle_t *)&g->poll))
-		uv_close((uv_handle_t *)&g->poll, NULL);
+	uv_close((uv_handle_t *)&g->poll, NULL);
+	uv_close((uv_handle_t *)&g->more, NULL);
 	vsock_free(g->vsock);
 	g->vsock = NULL;
 	close_fd(&g->fd);

@@ -64,6 +64,7 @@ struct stream {
 struct guest {
 	struct monitor *monitor;
 	uv_poll_t poll;
+	uv_idle_t more; /* frames wait for their turn */
 	int events;
 	struct vsock *vsock; /* or NULL */
 	int fd;              /* stream socket, or -1 */
