@@ -208,6 +208,10 @@ static void settle(void)
 		{"/proc/sys/kernel/printk", "1 4 1 7"},
 		/* a segment without processes would outlive the exec that made it */
 		{"/proc/sys/kernel/shm_rmid_forced", "1"},
+		/* a lease on a file or directory would hold up who opens or changes it, the agent
+		 * too, for most of a minute */
+		{"/proc/sys/fs/leases-enable", "0"},
+		{"/proc/sys/fs/lease-break-time", "1"},
 		{"/proc/sys/fs/protected_symlinks", "1"},
 		{"/proc/sys/fs/protected_hardlinks", "1"},
 		{"/proc/sys/fs/protected_fifos", "2"},

@@ -14,9 +14,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define PROC_MAGIC   0x9fa0
-#define TEMPORARIES  64 /* attempts to be the one who makes a directory */
-#define FS_NAME_SIZE 256
+#define PROC_MAGIC    0x9fa0
+#define ATTEMPTS_MOST 64 /* when others keep changing what is being opened */
+#define FS_NAME_SIZE  256
 
 /* set*id for files answers the former id and no error: ask again what it is now */
 static int set_ids(uid_t uid, gid_t gid)
@@ -52,11 +52,14 @@ int fs_open(int dir, const char *path, int flags, mode_t mode, uint64_t resolve)
 	struct {
 		uint64_t flags, mode, resolve;
 	} how = {(uint64_t)(unsigned)(flags | O_CLOEXEC), mode, resolve | FS_NO_MAGICLINKS};
-	long fd;
+	long fd = -1;
 
-	do {
+	/* EAGAIN: a rename was in the way, or a lease, which may never go */
+	for (int i = 0; i < ATTEMPTS_MOST && fd < 0; i++) {
 		fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
-	} while (fd < 0 && (errno == EINTR || errno == EAGAIN));
+		if (fd < 0 && errno != EINTR && errno != EAGAIN)
+			break;
+	}
 	return fd < 0 ? -errno : (int)fd;
 }
 
@@ -123,7 +126,7 @@ static int step_into(int dir, const char *name, uint64_t resolve)
 {
 	int fd = -EAGAIN;
 
-	for (int i = 0; i < TEMPORARIES; i++) {
+	for (int i = 0; i < ATTEMPTS_MOST; i++) {
 		fd = fs_open(dir, name, O_PATH | O_DIRECTORY, 0, resolve);
 		if (fd != -ENOENT)
 			return fd;

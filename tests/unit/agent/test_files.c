@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,6 +231,29 @@ static void read_never_waits(void **state)
 	outcome_fini(&o);
 }
 
+/* The owner of a file held a lease on it, and the agent asked again for ever. */
+static void lease_does_not_hold_the_agent(void **state)
+{
+	struct client *c = *state;
+	struct outcome o;
+	int fd;
+
+	client_write(c, client_path(c, "f"), "x", 1, &o);
+	outcome_fini(&o);
+	fd = open(client_path(c, "f"), O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	/* without a handler SIGIO would end the test */
+	assert_int_equal(fcntl(fd, F_SETSIG, SIGCHLD), 0);
+	if (fcntl(fd, F_SETLEASE, F_WRLCK)) {
+		close(fd);
+		skip();
+	}
+	request_read(c, client_path(c, "f"), 0, 0, &o);
+	assert_int_equal(o.error, EAGAIN);
+	outcome_fini(&o);
+	close(fd);
+}
+
 static void list_goes_as_deep_as_asked(void **state)
 {
 	struct client *c = *state;
@@ -440,9 +464,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {TEST(write_and_read), TEST(write_is_atomic),
 		TEST(write_limit_is_held), TEST(write_refuses_what_is_no_file),
 		TEST(read_does_not_reach_the_agent), TEST(read_never_waits),
-		TEST(list_goes_as_deep_as_asked), TEST(list_is_longer_than_the_buffer),
-		TEST(stat_does_not_follow), TEST(directories_and_names), TEST(remove_takes_trees),
-		TEST(rights_are_the_users)};
+		TEST(lease_does_not_hold_the_agent), TEST(list_goes_as_deep_as_asked),
+		TEST(list_is_longer_than_the_buffer), TEST(stat_does_not_follow),
+		TEST(directories_and_names), TEST(remove_takes_trees), TEST(rights_are_the_users)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
