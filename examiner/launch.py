@@ -20,13 +20,14 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 if HERE not in sys.path:
-    sys.path.insert(0, HERE)
+    sys.path.append(HERE)  # last: nothing else is looked for here first
 sys.dont_write_bytecode = True
 
+import _signal as signal  # noqa: E402 - the module around it loads enum
 import _socket  # noqa: E402
+import gc  # noqa: E402
 import resource  # noqa: E402
 import select  # noqa: E402
-import signal  # noqa: E402
 
 from sealmark_examiner import candidate, codec, peer, standin  # noqa: E402, F401
 
@@ -110,10 +111,11 @@ def become(uid: int, gid: int) -> None:
 
 
 def limit(kind: int, most: int) -> None:
-    hard = resource.getrlimit(kind)[1]
-    if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
-    resource.setrlimit(kind, (most, most))
+    try:
+        resource.setrlimit(kind, (most, most))
+    except (OSError, ValueError):  # not allowed to raise it
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (min(most, hard), hard))
 
 
 class Candidate:
@@ -326,6 +328,7 @@ def examine(config: dict[str, str], control: _socket.socket) -> None:
 
 def main() -> int:
     config = read_config()
+    gc.freeze()  # what is shared with the children is not written by their collections
     launcher = Launcher(config)
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     pid = os.fork()

@@ -13,7 +13,7 @@ import sys  # noqa: E402
 from _thread import get_ident  # noqa: E402
 from importlib import import_module  # noqa: E402
 from os import _exit as leave  # noqa: E402
-from os import getpid, read, write  # noqa: E402
+from os import read, register_at_fork, write  # noqa: E402
 
 from .codec import CodecError  # noqa: E402
 from .peer import Peer  # noqa: E402
@@ -32,13 +32,17 @@ class Socket:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.pid = getpid()
+        self.is_child = False
+        register_at_fork(after_in_child=self.forked)
         self.thread = get_ident()
         self.buffer = bytearray()
         self.streams = (sys.stdout, sys.stderr)
 
+    def forked(self) -> None:
+        self.is_child = True
+
     def send(self, message: bytes) -> None:
-        if getpid() != self.pid:
+        if self.is_child:
             leave(0)  # a child that came back from os.fork() has nothing to answer
         if get_ident() != self.thread:
             raise RuntimeError("only the main thread can call functions of the tests")

@@ -21,7 +21,7 @@ the trusted side tracks; the other side may use the numbers it was given (`known
 __builtins__ = dict(vars(__import__("builtins")))
 
 import sys  # noqa: E402
-from collections import Counter, OrderedDict, defaultdict, deque  # noqa: E402
+from _collections import OrderedDict, defaultdict, deque  # noqa: E402
 from operator import is_  # noqa: E402
 from struct import Struct, pack, unpack_from  # noqa: E402
 from struct import error as StructError  # noqa: E402
@@ -64,7 +64,6 @@ _NO_VALUES = frozenset(
     EXCEPTIONS[name] for name in ("BaseExceptionGroup", "ExceptionGroup") if name in EXCEPTIONS
 )
 CLASSES = frozenset(_CLASS_NAMES)
-MUTABLE = (list, dict, set, bytearray, deque, OrderedDict, defaultdict, Counter)
 
 
 def put_count(out: bytearray, number: int) -> None:
@@ -353,12 +352,12 @@ _WRITERS: "dict[type, Callable[[Encoder, Any], None]]" = {
     type(...): Encoder.ellipsis,
     type(NotImplemented): Encoder.unimplemented,
     deque: Encoder.deque,
-    Counter: Encoder.counter,
     OrderedDict: Encoder.ordered,
     defaultdict: Encoder.defaults,
 }
 CLASSES_OF_EXCEPTIONS = frozenset(EXCEPTIONS.values()) - _NO_VALUES
 _LATE: "dict[str, tuple[str, Callable[[Encoder, Any], None]]]" = {
+    "Counter": ("collections", Encoder.counter),
     "Decimal": ("decimal", Encoder.decimal),
     "Fraction": ("fractions", Encoder.fraction),
     "PosixPath": ("pathlib", Encoder.path),
@@ -518,6 +517,8 @@ class Decoder:
         return self.pairs({})
 
     def counter(self) -> "dict[Any, Any]":
+        from collections import Counter
+
         return self.pairs(Counter())
 
     def ordered(self) -> "dict[Any, Any]":

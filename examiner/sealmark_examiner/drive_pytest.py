@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 - runs tests with pytest in this process, one verdict each.
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -11,6 +11,11 @@ from .modules import Finder, LoadingError
 from .report import Report
 from .session import Broken, Session
 from .verdicts import Outcome, judge
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 # Parts of pytest that tests of a student's module have no use for, and that cost time or write.
 LEFT_OUT = ("cacheprovider", "junitxml", "pastebin", "stepwise", "doctest", "faulthandler", "nose")

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0 - runs tests of the unittest framework, one verdict each.
-import sys
-import unittest
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
+from __future__ import annotations
 
-from . import canary
+import sys
+from contextlib import suppress
+
+from . import canary, lazy
+
+with lazy.modules("argparse", "difflib", "pprint", "traceback"):
+    import unittest
+
 from .modules import Finder
 from .report import Report
 from .session import Broken, Fault, FixtureFault, Session
 from .verdicts import Outcome, judge
 
-Error = tuple[Any, Any, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Error = tuple[Any, Any, Any]
 
 
 class CanaryTest(unittest.TestCase):

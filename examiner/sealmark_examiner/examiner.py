@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 - the examiner's main: collect the tests, or run them.
+from __future__ import annotations
+
 import _socket
 import importlib
 import json
 import os
 import sys
-from typing import Any
 
 from .modules import Finder, LoadingError, wanted_modules
 from .report import Report
 from .session import Broken, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 CONFIG_MOST = 8 << 20
 SHADOWS = ("pytest", "_pytest", "conftest", "sitecustomize", "usercustomize", "pluggy", "numpy")

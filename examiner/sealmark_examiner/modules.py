@@ -9,16 +9,21 @@ are classes; a LazyName that is held elsewhere (a default argument, a parametriz
 is used. Using a value while the tests are loaded is an error that names the line.
 """
 
+from __future__ import annotations
+
 import builtins
 import os
 import sys
-from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, ModuleType
-from typing import Any
 
 from . import standin
 from .session import Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
 _MISSING = object()
 
@@ -30,7 +35,7 @@ class LoadingError(Exception):
 class LazyName:
     """An attribute of a student's module, looked up when it is used."""
 
-    def __init__(self, module: "StandInModule", name: str) -> None:
+    def __init__(self, module: StandInModule, name: str) -> None:
         self._sealmark_module = module
         self.__name__ = name
         self.__qualname__ = name
@@ -88,7 +93,7 @@ for _name in standin.DUNDERS - {"__call__", "__hash__", "__repr__", "__next__", 
 class StandInModule(ModuleType):
     """A module of the student's; attributes are asked for in the candidate."""
 
-    _sealmark_finder: "Finder"
+    _sealmark_finder: Finder
 
     def __getattr__(self, name: str) -> Any:
         finder = vars(self).get("_sealmark_finder")

@@ -4,17 +4,22 @@ The proof at the end is an HMAC over all ids and verdicts in the order in which 
 keyed with the nonce that the host gave. A run that stopped half-way, or that lost a line, has none.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from binascii import b2a_base64
-from typing import Any
 
 try:
     from _sha2 import sha256  # the interpreter's own: hashlib loads OpenSSL
-except ImportError:
-    from hashlib import sha256
+except ImportError:  # before 3.12
+    from _sha256 import sha256
 
 from .session import Kept, Scope
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 DETAIL_MOST = 4000
 BLOCK = 64

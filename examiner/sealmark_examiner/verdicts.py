@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0 - from what a framework saw of a test to its verdict.
 """Outcomes of a framework: passed, failed (an exception), skipped, expected (to fail, and did)."""
 
-import linecache
-from dataclasses import dataclass, field
-from typing import Any
+from __future__ import annotations
 
 from .session import Fault, Scope, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 FRAMES_MOST = 4
 MESSAGE_MOST = 2500
 
 
-@dataclass
 class Outcome:
     """What happened to one test so far; the first failure counts."""
 
-    kind: str = "passed"
-    error: BaseException | None = None
-    text: str = ""
-    phase: str = ""
-    notes: list[str] = field(default_factory=list)
+    def __init__(self, kind: str = "passed", error: BaseException | None = None) -> None:
+        self.kind = kind
+        self.error = error
+        self.text = ""
+        self.notes: list[str] = []
 
     def add(self, kind: str, error: BaseException | None = None, text: str = "") -> None:
         if self.kind in ("passed", "skipped", "expected"):
@@ -30,6 +31,8 @@ class Outcome:
 
 def frames(error: BaseException, tests: str) -> list[str]:
     """The teacher's lines on the way to the exception."""
+    import linecache
+
     lines: list[str] = []
     trace = error.__traceback__
     while trace is not None:

@@ -43,7 +43,7 @@
 #define EXIT_TESTS   65u
 
 static const char *const launch[] = {"python3", "-I", "-B", "-X", "utf8", "-c",
-	"import sys; sys.path.insert(0, '" ROOT "/examiner'); import launch; launch.start()", NULL};
+	"import sys; sys.path.append('" ROOT "/examiner'); import launch; launch.start()", NULL};
 
 /* What prepare() learned. */
 struct suite {
@@ -339,6 +339,12 @@ static int suite_prepare(struct runner_plan *plan,
 	suite->collection.test_count = 0;
 	for (size_t i = 0; i < plan->test_count; i++)
 		plan->tests[i].points = assignment_points(a, plan->tests[i].id);
+	/* a file on its own can only be the one module that the tests import */
+	if (!r && suite->collection.module_count == 1 &&
+		asprintf(&plan->single_file, "%s.py", suite->collection.modules[0]) < 0) {
+		plan->single_file = NULL;
+		r = error_set(err, -ENOMEM, "out of memory");
+	}
 	if (r)
 		suite_finish(plan);
 	return r;

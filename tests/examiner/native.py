@@ -17,7 +17,9 @@ from sealmark_examiner.report import hmac_sha256
 
 EXAMINER = Path(__file__).resolve().parents[2] / "examiner"
 PYTHON = "/usr/bin/python3"
-CANDIDATE_UID, EXAMINER_UID = 61000, 61001
+# Of this run alone: without cgroups the launcher kills by uid.
+CANDIDATE_UID = 1_000_000 + os.getpid() % 100_000 * 2
+EXAMINER_UID = CANDIDATE_UID + 1
 
 
 @dataclass

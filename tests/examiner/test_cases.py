@@ -419,11 +419,11 @@ def test_no_descriptor_but_the_channel() -> None:
 
 
 def test_identity() -> None:
-    text = """
+    text = f"""
 import os
 def add(a, b):
     status = open("/proc/self/status").read()
-    assert os.getresuid() == (61000,) * 3 and os.getresgid() == (61000,) * 3
+    assert os.getresuid() == ({CANDIDATE_UID},) * 3 and os.getresgid() == ({CANDIDATE_UID},) * 3
     assert os.getgroups() == []
     assert "NoNewPrivs:\\t1" in status and "CapEff:\\t0000000000000000" in status
     assert sorted(os.environ) == ["HOME", "LANG", "PATH", "USER"]
