@@ -45,7 +45,6 @@ struct grade_options {
 struct grade {
 	const struct grade_options *options;
 	struct assignment *assignment;
-	struct intake *intake;
 	struct store *store;
 	struct run *run;
 	struct gradebook gradebook;
@@ -165,23 +164,7 @@ static int open_out(struct grade *g, struct error *err)
 
 /* --- before the run --- */
 
-/* Files that a submission must hold: those of the assignment, or the one module it names. */
-static int open_intake(struct grade *g, const char *submissions, struct error *err)
-{
-	const struct assignment *a = g->assignment;
-	const char *const *wanted = (const char *const *)a->files;
-	char module[256];
-	const char *const one[] = {module, NULL};
-	int r;
-
-	if (!a->files[0] && a->modules[0] && !a->modules[1] && !strchr(a->modules[0], '.') &&
-		text_format(module, sizeof(module), "%s.py", a->modules[0]) == 0)
-		wanted = one;
-	r = intake_open(submissions, wanted, &g->intake, err);
-	return r ? status_of(r) : 0;
-}
-
-static int open_run(struct grade *g, struct error *err)
+static int open_run(struct grade *g, const char *submissions, struct error *err)
 {
 	const char *script =
 		g->options->script ? g->options->script : getenv("SEALMARK_FAKE_SCRIPT");
@@ -189,7 +172,7 @@ static int open_run(struct grade *g, struct error *err)
 		.engine = g->options->engine,
 		.script = script,
 		.assignment = g->assignment,
-		.intake = g->intake,
+		.submissions = submissions,
 		.store = g->store,
 		.work = g->work,
 		.jobs = g->options->jobs,
@@ -210,17 +193,17 @@ static int prepare(struct grade *g, const char *tests, const char *submissions, 
 	int r = path_home(g->home, sizeof(g->home), err);
 
 	r = r ? r : assignment_load(tests, &g->assignment, err);
+	r = r ? r : intake_check(submissions, err);
 	if (r)
 		return status_of(r);
-	r = open_intake(g, submissions, err);
-	r = r ? r : choose_out(g, tests, submissions, err);
+	r = choose_out(g, tests, submissions, err);
 	r = r ? r : open_out(g, err);
 	if (r)
 		return r;
 	g->cancel_fd = cli_cancel_fd();
 	if (g->cancel_fd < 0)
 		return cli_ours(err, "cannot watch for signals: %s", strerror(-g->cancel_fd));
-	return open_run(g, err);
+	return open_run(g, submissions, err);
 }
 
 static bool is_talkative(const struct grade *g)
@@ -408,7 +391,6 @@ static void grade_fini(struct grade *g)
 	run_free(g->run);
 	store_close(g->store);
 	gradebook_fini(&g->gradebook);
-	intake_free(g->intake);
 	assignment_free(g->assignment);
 	close_fd(&g->lock_fd);
 	close_fd(&g->cancel_fd);

@@ -73,6 +73,22 @@ static int set_default(char **field, const char *text, struct error *err)
 	return *field ? 0 : no_memory(err);
 }
 
+bool assignment_path_is_below(const char *path)
+{
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n == 0 || (n == 2 && path[0] == '.' && path[1] == '.'))
+			return false;
+		if (n == 1 && path[0] == '.' && path[1])
+			return false;
+		path += n;
+		if (*path == '/' && !*++path)
+			return false;
+	}
+	return true;
+}
+
 /* --- the runner, by what the folder holds --- */
 
 static bool is_case(const char *name)

@@ -122,22 +122,6 @@ int assignment_describe_keys(struct buffer *out)
 	return r;
 }
 
-bool assignment_path_is_below(const char *path)
-{
-	while (*path) {
-		size_t n = strcspn(path, "/");
-
-		if (n == 0 || (n == 2 && path[0] == '.' && path[1] == '.'))
-			return false;
-		if (n == 1 && path[0] == '.' && path[1])
-			return false;
-		path += n;
-		if (*path == '/' && !*++path)
-			return false;
-	}
-	return true;
-}
-
 static int no_memory(struct error *err)
 {
 	return error_set(err, -ENOMEM, "out of memory");

@@ -134,9 +134,8 @@ static int put_rejected(struct run *run, const struct submission *s, struct erro
 
 static int fill_queue(struct run *run, struct error *err)
 {
-	const struct intake *intake = run->spec.intake;
-	int r = store_jobs_keep(
-		run->spec.store, run->id, has_submission, (void *)run->spec.intake, err);
+	const struct intake *intake = run->intake;
+	int r = store_jobs_keep(run->spec.store, run->id, has_submission, run->intake, err);
 
 	for (size_t i = 0; i < intake->count && !r; i++) {
 		const struct submission *s = &intake->submissions[i];
@@ -197,13 +196,29 @@ static int open_work(struct run *run, struct error *err)
 	return run->work_fd < 0 ? error_sys(err, errno, "%s", run->spec.work) : 0;
 }
 
+/* The submissions, once the tests have said what a single file is called. */
+static int open_intake(struct run *run, struct error *err)
+{
+	const struct assignment *a = run->spec.assignment;
+	char module[256];
+	const char *single = run->plan.single_file;
+	int r;
+
+	if (!single && a->modules[0] && !a->modules[1] && !strchr(a->modules[0], '.') &&
+		text_format(module, sizeof(module), "%s.py", a->modules[0]) == 0)
+		single = module;
+	r = intake_open(
+		run->spec.submissions, (const char *const *)a->files, single, &run->intake, err);
+	if (!r && run->spec.only && !intake_find(run->intake, run->spec.only))
+		r = error_set(err, -ENOENT, "there is no submission of %s", run->spec.only);
+	return r;
+}
+
 /* Only what the user can mend before anything costs time; then the tests, then the queue. */
 static int set_up(struct run *run, char *notice, struct error *err)
 {
 	int r;
 
-	if (run->spec.only && !intake_find(run->spec.intake, run->spec.only))
-		return error_set(err, -ENOENT, "there is no submission of %s", run->spec.only);
 	run->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	run->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (run->stop_fd < 0 || run->event_fd < 0)
@@ -214,7 +229,8 @@ static int set_up(struct run *run, char *notice, struct error *err)
 	r = r ? r : run_shape(run, notice, err);
 	r = r ? r : open_work(run, err);
 	r = r ? r : find_tests(run, err);
-	r = r ? r : run_shape(run, notice, err); /* the lease is for the tests found */
+	r = r ? r : open_intake(run, err);
+	r = r ? r : run_shape(run, notice, err); /* now for these tests and submissions */
 	return r ? r : open_run(run, err);
 }
 
@@ -345,6 +361,8 @@ void run_free(struct run *run)
 		free(item->body);
 		free(item);
 	}
+	free(run->plan.single_file);
+	intake_free(run->intake);
 	image_free(run->image);
 	if (run->work_fd >= 0)
 		path_remove_tree(AT_FDCWD, run->spec.work, NULL);

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "grade/assignment.h"
 #include "grade/verdict.h"
-#include "intake/intake.h"
 #include "store/store.h"
 
 #include <stdbool.h>
@@ -18,7 +17,7 @@ struct run_spec {
 	const char *engine; /* "auto", "uml", "fake" */
 	const char *script; /* for the engine fake */
 	const struct assignment *assignment;
-	const struct intake *intake;
+	const char *submissions; /* path of the folder */
 	struct store *store;
 	const char *work; /* a private folder for copies of submissions; emptied at start */
 	unsigned jobs;    /* 0: one for each CPU this process may use */

@@ -8,6 +8,7 @@
 #include "grade/run.h"
 #include "grade/runner.h"
 #include "image/image.h"
+#include "intake/intake.h"
 #include "sandbox/sandbox.h"
 
 #include <pthread.h>
@@ -37,6 +38,7 @@ struct run {
 	const struct runner *runner;
 	struct runner_plan plan;
 	struct image *image;
+	struct intake *intake; /* NULL until the tests are known */
 	char image_reference[IMAGE_NAME_MAX + IMAGE_VERSION_MAX + 2];
 	char started[CLOCK_STAMP_SIZE];
 	int64_t id;

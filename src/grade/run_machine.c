@@ -29,7 +29,7 @@ static uint64_t largest_submission(const struct intake *intake)
 {
 	uint64_t most = 0;
 
-	for (size_t i = 0; i < intake->count; i++) {
+	for (size_t i = 0; intake && i < intake->count; i++) {
 		if (intake->submissions[i].tree.bytes > most)
 			most = intake->submissions[i].tree.bytes;
 	}
@@ -104,8 +104,8 @@ int run_shape(struct run *run, char *notice, struct error *err)
 {
 	const struct assignment *a = run->spec.assignment;
 	uint64_t memory = a->limits.memory_bytes;
-	uint64_t disk = to_mib(a->limits.disk_bytes) +
-			to_mib(largest_submission(run->spec.intake)) + SPARE_DISK_MIB;
+	uint64_t disk = to_mib(a->limits.disk_bytes) + to_mib(largest_submission(run->intake)) +
+			SPARE_DISK_MIB;
 	int r = run->cpu_count ? 0 : find_cpus(run, err);
 
 	if (r)

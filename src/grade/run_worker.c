@@ -114,7 +114,7 @@ static int stage(struct task *t, struct error *err)
 	t->dir_fd = path_open_beneath(t->run->work_fd, t->folder, O_RDONLY | O_DIRECTORY, 0);
 	if (t->dir_fd < 0)
 		return error_sys(err, t->dir_fd, "%s", t->folder);
-	return intake_stage(t->run->spec.intake, t->submission, t->dir_fd, err);
+	return intake_stage(t->run->intake, t->submission, t->dir_fd, err);
 }
 
 /* --- one machine --- */
@@ -360,30 +360,12 @@ static void end(struct task *t)
 	run_signal(run);
 }
 
-static const struct submission *find_submission(const struct intake *intake, const char *student)
-{
-	size_t low = 0, high = intake->count;
-
-	while (low < high) { /* they are sorted */
-		size_t middle = low + (high - low) / 2;
-		int order = strcmp(intake->submissions[middle].student, student);
-
-		if (order == 0)
-			return &intake->submissions[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
-}
-
 static int work_claim(struct run_worker *w, const struct store_claim *claim, struct error *err)
 {
 	struct task t = {.run = w->run,
 		.worker = w,
 		.claim = claim,
-		.submission = find_submission(w->run->spec.intake, claim->student),
+		.submission = intake_find(w->run->intake, claim->student),
 		.dir_fd = -1};
 	int r;
 

@@ -25,6 +25,9 @@ struct runner_plan {
 	const struct assignment *assignment;
 	struct runner_test *tests;
 	size_t test_count;
+	/* what a submission that is a single file is called when the assignment wants no files, or
+	 * NULL; set by prepare(), freed by the run */
+	char *single_file;
 	void *state;      /* the runner's own; freed by runner->finish */
 	unsigned sharing; /* workers on one CPU; 0 or 1: each has its own. Set before prepare() */
 };

@@ -170,18 +170,21 @@ static int check_folder(
 }
 
 /* the name a single file gets: the wanted one when its suffix fits, else its own */
-static const char *file_target(const struct submission *s, const char *const *wanted)
+static const char *file_target(
+	const struct submission *s, const char *const *wanted, const char *single)
 {
-	const char *want = wanted[0] && !wanted[1] ? base_name(wanted[0]) : NULL;
+	const char *target = wanted[0] ? (wanted[1] ? NULL : wanted[0]) : single;
+	const char *name = target ? base_name(target) : NULL;
 
-	if (want && strcmp(want + names_stem(want), s->entry + names_stem(s->entry)) == 0)
-		return wanted[0];
+	if (name && strcmp(name + names_stem(name), s->entry + names_stem(s->entry)) == 0)
+		return target;
 	return s->entry;
 }
 
-static int check_file(struct submission *s, const struct stat *st, const char *const *wanted)
+static int check_file(
+	struct submission *s, const struct stat *st, const char *const *wanted, const char *single)
 {
-	const char *target = file_target(s, wanted);
+	const char *target = file_target(s, wanted, single);
 	struct tree_file *f;
 
 	if (names_archive(s->entry) && !is_wanted(wanted, target))
@@ -213,8 +216,8 @@ static int digest_submission(struct intake *in, struct submission *s, struct err
 	return r ? reject(s, "%s", why.message) : 0;
 }
 
-static int check_submission(
-	struct intake *in, struct submission *s, const char *const *wanted, struct error *err)
+static int check_submission(struct intake *in, struct submission *s, const char *const *wanted,
+	const char *single, struct error *err)
 {
 	struct stat st;
 	int r;
@@ -226,7 +229,7 @@ static int check_submission(
 	else if (S_ISDIR(st.st_mode))
 		r = check_folder(in, s, wanted, err);
 	else if (S_ISREG(st.st_mode))
-		r = check_file(s, &st, wanted);
+		r = check_file(s, &st, wanted, single);
 	else
 		r = reject(s, "is a device, pipe or socket; only files and folders are taken");
 	if (!r && !s->reject)
@@ -281,7 +284,25 @@ static int list_entries(struct intake *in, const char *path, struct error *err)
 	return errno ? error_sys(err, errno, "%s", path) : 0;
 }
 
-int intake_open(const char *path, const char *const *wanted, struct intake **out, struct error *err)
+static int open_folder(const char *path, struct error *err)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOTDIR)
+		return error_set(err, -ENOTDIR,
+			"%s: is not a folder; give the folder that holds the submissions", path);
+	return fd < 0 ? error_sys(err, errno, "%s", path) : fd;
+}
+
+int intake_check(const char *path, struct error *err)
+{
+	cleanup_close int fd = open_folder(path, err);
+
+	return fd < 0 ? fd : 0;
+}
+
+int intake_open(const char *path, const char *const *wanted, const char *single,
+	struct intake **out, struct error *err)
 {
 	static const char *const none[] = {NULL};
 	struct intake *in = calloc(1, sizeof(*in));
@@ -289,13 +310,9 @@ int intake_open(const char *path, const char *const *wanted, struct intake **out
 
 	if (!in)
 		return error_set(err, -ENOMEM, "out of memory");
-	in->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (in->dir_fd < 0 && errno == ENOTDIR)
-		r = error_set(err, -ENOTDIR,
-			"%s: is not a folder; give the folder that holds the submissions", path);
-	else if (in->dir_fd < 0)
-		r = error_sys(err, errno, "%s", path);
-	else
+	in->dir_fd = open_folder(path, err);
+	r = in->dir_fd < 0 ? in->dir_fd : 0;
+	if (!r)
 		r = list_entries(in, path, err);
 	if (!r && in->count == 0)
 		r = error_set(err, -ENOENT,
@@ -304,7 +321,7 @@ int intake_open(const char *path, const char *const *wanted, struct intake **out
 	if (!r)
 		r = names_assign(in->submissions, in->count, err);
 	for (size_t i = 0; !r && i < in->count; i++) {
-		r = check_submission(in, &in->submissions[i], wanted ? wanted : none, err);
+		r = check_submission(in, &in->submissions[i], wanted ? wanted : none, single, err);
 		if (r && err && !err->code)
 			error_set(err, r, "out of memory");
 	}
@@ -337,9 +354,18 @@ void intake_free(struct intake *in)
 
 const struct submission *intake_find(const struct intake *in, const char *student)
 {
-	for (size_t i = 0; i < in->count; i++) {
-		if (strcmp(in->submissions[i].student, student) == 0)
-			return &in->submissions[i];
+	size_t low = 0, high = in->count;
+
+	while (low < high) { /* they are sorted */
+		size_t middle = low + (high - low) / 2;
+		int order = strcmp(in->submissions[middle].student, student);
+
+		if (order == 0)
+			return &in->submissions[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
 	}
 	return NULL;
 }

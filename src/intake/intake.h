@@ -42,11 +42,15 @@ struct intake {
 };
 
 /* `wanted`: files each submission must hold (NULL-terminated, may be empty). A single file stands
- * for the one wanted file when their suffixes are equal. */
-int intake_open(
-	const char *path, const char *const *wanted, struct intake **out, struct error *err);
+ * for the one wanted file when their suffixes are equal; where none is wanted, `single` (or NULL)
+ * is the name for it. */
+int intake_open(const char *path, const char *const *wanted, const char *single,
+	struct intake **out, struct error *err);
+/* Only see whether `path` is a folder that can be read. */
+int intake_check(const char *path, struct error *err);
 void intake_free(struct intake *intake);
 
+/* NULL when there is none of that name. */
 const struct submission *intake_find(const struct intake *intake, const char *student);
 
 /* Copy a submission's files below dir_fd (an empty folder). -ESTALE when they are not those that

@@ -112,19 +112,16 @@ static void grade(unsigned jobs, unsigned stop_after, struct outcome *o)
 {
 	struct run_spec spec = {.home = home, .engine = "fake", .work = work, .jobs = jobs};
 	struct assignment *a = NULL;
-	struct intake *in = NULL;
 	struct store *store = NULL;
 	struct run *run = NULL;
 	struct error err = {0};
 	char notice[RUN_NOTICE_SIZE];
 
 	*o = (struct outcome){0};
-	if (assignment_load(tests, &a, &err) ||
-		intake_open(submissions, (const char *const *)a->files, &in, &err) ||
-		store_open(database, &store, &err))
+	if (assignment_load(tests, &a, &err) || store_open(database, &store, &err))
 		fail_msg("%s", err.message);
 	spec.assignment = a;
-	spec.intake = in;
+	spec.submissions = submissions;
 	spec.store = store;
 	o->code = run_new(&spec, &run, notice, &err);
 	if (!o->code) {
@@ -140,7 +137,6 @@ static void grade(unsigned jobs, unsigned stop_after, struct outcome *o)
 	assert_int_equal(store_verify(store, &o->records, NULL), 0);
 	run_free(run);
 	store_close(store);
-	intake_free(in);
 	assignment_free(a);
 	assert_int_equal(access(work, F_OK), -1); /* no copy stays */
 }

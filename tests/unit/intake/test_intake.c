@@ -40,7 +40,7 @@ static void take(const char *const *wanted)
 
 	intake_free(in);
 	in = NULL;
-	if (intake_open(folder, wanted, &in, &err))
+	if (intake_open(folder, wanted, NULL, &in, &err))
 		fail_msg("%s", err.message);
 }
 
@@ -138,6 +138,20 @@ static void test_stems(void **state)
 	assert_string_equal(of("b")->entry, "b");
 	assert_string_equal(of("b.py")->entry, "b.py");
 	assert_string_equal(of("c.d")->entry, "c.d.py");
+}
+
+/* Where nothing is wanted the tests may say what a single file is called. */
+static void test_single(void **state)
+{
+	struct error err = {0};
+
+	folder_put(folder, "anna.py", "x");
+	folder_put(folder, "bob.txt", "x");
+	folder_put(folder, "cleo/x.py", "x");
+	assert_int_equal(intake_open(folder, none, "mod.py", &in, &err), 0);
+	assert_string_equal(of("anna")->paths[0], "mod.py");
+	assert_string_equal(of("bob")->paths[0], "bob.txt");
+	assert_string_equal(of("cleo")->paths[0], "x.py");
 }
 
 static void test_wrapped(void **state)
@@ -354,13 +368,13 @@ static void test_nothing(void **state)
 	struct error err = {0};
 	char path[PATH_MAX];
 
-	assert_int_equal(intake_open(folder, hw, &in, &err), -ENOENT);
+	assert_int_equal(intake_open(folder, hw, NULL, &in, &err), -ENOENT);
 	assert_non_null(strstr(err.message, "holds no submissions; put"));
 	folder_put(folder, "file", "");
 	in_folder(path, "file");
-	assert_int_equal(intake_open(path, hw, &in, &err), -ENOTDIR);
+	assert_int_equal(intake_open(path, hw, NULL, &in, &err), -ENOTDIR);
 	in_folder(path, "none");
-	assert_int_equal(intake_open(path, hw, &in, &err), -ENOENT);
+	assert_int_equal(intake_open(path, hw, NULL, &in, &err), -ENOENT);
 }
 
 int main(void)
@@ -369,6 +383,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_plain, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_names, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stems, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_single, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_wrapped, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_missing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_archives, set_up, tear_down),
