@@ -9,6 +9,7 @@ a failure.
 import ctypes
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Generator, Iterator
@@ -37,6 +38,9 @@ PR_SET_CHILD_SUBREAPER = 36
 def pytest_configure(config: pytest.Config) -> None:
     # Orphans of what a test starts become children of this process: `leftovers` finds them so.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # A shell's & and nohup leave signals ignored, and what a test starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -115,7 +119,10 @@ def leftovers(empty_home: Path) -> Iterator[None]:
     deadline = time.monotonic() + 10
     while (stays := what_stays(empty_home, before)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    for pid in children():
-        os.kill(pid, 9)
+    # one test's processes must not be the next one's failure
+    while (alive := children()) and time.monotonic() < deadline + 20:
+        for pid in alive:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
     shutil.rmtree(empty_home / "sandboxes", ignore_errors=True)
     assert not stays, "left behind: " + "; ".join(stays)

@@ -138,8 +138,9 @@ void cli_help_tables(FILE *to, const struct cli_command *const *commands);
 /* True when the locale's character set is UTF-8 (✓ may be printed). */
 bool cli_utf8(void);
 
-/* Block SIGINT, SIGTERM and SIGHUP in all threads (call before any is started) and give a file
- * descriptor that turns readable when one of them comes: a cancel_fd. Negative errno. */
+/* Block SIGINT, SIGTERM and SIGHUP (those that are not ignored) in all threads (call before any is
+ * started) and give a file descriptor that turns readable when one of them comes: a cancel_fd.
+ * Negative errno. */
 int cli_cancel_fd(void);
 /* The signal that came, 0 if none; does not block. */
 int cli_cancel_signal(int cancel_fd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 - the terminal: its character set, and Ctrl-C as a readable
  * file descriptor. */
+#include "base/cleanup.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -16,13 +17,17 @@ bool cli_utf8(void)
 
 int cli_cancel_fd(void)
 {
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction was;
 	sigset_t set;
 	int fd;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		/* nohup and the shell's & have said that this one is to be ignored */
+		if (sigaction(signals[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+			sigaddset(&set, signals[i]);
+	}
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

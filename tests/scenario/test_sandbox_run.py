@@ -129,6 +129,28 @@ def test_signals(sealmark: Sealmark, leftovers: None, number: signal.Signals) ->
     assert err == b""
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ignored_signals_stay_ignored(
+    sealmark: Sealmark, leftovers: None, number: signal.Signals
+) -> None:
+    """As nohup and the shell's & leave them."""
+    script = sealmark.cwd / "script"
+    script.write_text('exec "prog" stdout "up\\n" echo exit 5\n')
+    run = sealmark.start(
+        *FAKE,
+        script,
+        *("--", "prog"),
+        bufsize=0,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_IGN),
+    )
+    assert run.stdout
+    assert run.stdout.read(3) == b"up\n"
+    run.send_signal(number)
+    out, _ = run.communicate(b"goes on", timeout=30)
+    assert run.returncode == 5
+    assert out == b"goes on"
+
+
 def test_closed_pipe(sealmark: Sealmark, leftovers: None) -> None:
     script = sealmark.cwd / "script"
     script.write_text('exec "prog" flood 100000000 exit 0\n')
