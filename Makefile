@@ -31,8 +31,9 @@ check:
 	scripts/check
 
 bench: all
+	$(NINJA) -C $(BUILD) tests/bench/bench_sandbox
 	guest/setup.sh
-	/usr/bin/python3 tests/bench/bench.py
+	SEALMARK_BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py
 
 install: all
 	$(MESON) configure --prefix=$(PREFIX) $(BUILD)
