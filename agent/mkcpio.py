@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 
-def entry(inode: int, name: str, mode: int, data: bytes = b"", device: tuple[int, int] = (0, 0)) -> bytes:
+def entry(
+    inode: int, name: str, mode: int, data: bytes = b"", device: tuple[int, int] = (0, 0)
+) -> bytes:
     """One member: header of 8-digit hexadecimal numbers, name, contents, each padded to 4."""
     path = name.encode() + b"\0"
     links = 2 if stat.S_ISDIR(mode) else 1
@@ -22,7 +24,9 @@ def entry(inode: int, name: str, mode: int, data: bytes = b"", device: tuple[int
 def archive(agent: bytes) -> bytes:
     """The directories that boot.c mounts on, /dev/console for the kernel, and /init."""
     members = [("dev", stat.S_IFDIR | 0o755, b"", (0, 0))]
-    members += [(name, stat.S_IFDIR | 0o755, b"", (0, 0)) for name in ("image", "layer", "root", "cgroup")]
+    members += [
+        (name, stat.S_IFDIR | 0o755, b"", (0, 0)) for name in ("image", "layer", "root", "cgroup")
+    ]
     members += [
         ("dev/console", stat.S_IFCHR | 0o600, b"", (5, 1)),
         ("init", stat.S_IFREG | 0o700, agent, (0, 0)),

@@ -54,8 +54,7 @@ enum wire_channel {
 #define WIRE_EXEC_STDIN       1u  /* channel 0 is its standard input; else /dev/null */
 #define WIRE_EXEC_REPORT      2u  /* give it a pipe on fd 3, carried on channel 3 */
 #define WIRE_EXEC_OUTPUT_KILL 4u  /* end it at the output limit; else drop what is beyond it */
-#define WIRE_EXEC_PRIVILEGED  8u  /* keep root's capabilities (uid 0 only) and its cgroup writable \
-				   */
+#define WIRE_EXEC_PRIVILEGED  8u  /* keep root's capabilities (uid 0 only), cgroup writable */
 #define WIRE_EXEC_NEW_PRIVS   16u /* allow setuid programs (sudo); default no_new_privs */
 
 /* exit.reason: how an exec ended; the order is the wire's */
