@@ -13,27 +13,40 @@
 
 static void ready(uv_poll_t *poll, int status, int events);
 
+static bool is_open(const struct client *c)
+{
+	return c->fd >= 0 && !uv_is_closing((const uv_handle_t *)&c->poll);
+}
+
+static bool is_congested(const struct client *c)
+{
+	return buffer_length(&c->out) > MONITOR_BACKLOG;
+}
+
+/* is there room for what its frames lead to? */
+static bool may_ask(const struct client *c)
+{
+	return !guest_congested(&c->monitor->guest) && !is_congested(c);
+}
+
 static void watch(struct client *c)
 {
-	int events = buffer_length(&c->out) ? UV_WRITABLE : 0;
+	int events = UV_DISCONNECT; /* its death is noticed also while it is held back */
 
-	if (c->fd < 0 || uv_is_closing((uv_handle_t *)&c->poll))
+	if (!is_open(c))
 		return;
-	if (guest_backlog(&c->monitor->guest) <= WIRE_FRAME_MAX)
+	if (buffer_length(&c->out))
+		events |= UV_WRITABLE;
+	if (may_ask(c))
 		events |= UV_READABLE;
-	if (events == c->events)
-		return;
-	c->events = events;
-	if (events)
-		uv_poll_start(&c->poll, events, ready);
-	else
-		uv_poll_stop(&c->poll);
+	if (events != c->events && uv_poll_start(&c->poll, events, ready) == 0)
+		c->events = events;
 }
 
 bool client_congested(const struct monitor *m)
 {
 	for (size_t i = 0; i < MONITOR_CLIENTS; i++) {
-		if (m->clients[i].fd >= 0 && buffer_length(&m->clients[i].out) > MONITOR_BACKLOG)
+		if (is_open(&m->clients[i]) && is_congested(&m->clients[i]))
 			return true;
 	}
 	return false;
@@ -42,7 +55,7 @@ bool client_congested(const struct monitor *m)
 bool client_drained(const struct monitor *m)
 {
 	for (size_t i = 0; i < MONITOR_CLIENTS; i++) {
-		if (m->clients[i].fd >= 0 && buffer_length(&m->clients[i].out))
+		if (is_open(&m->clients[i]) && buffer_length(&m->clients[i].out))
 			return false;
 	}
 	return true;
@@ -58,12 +71,13 @@ static void closed(uv_handle_t *handle)
 
 void client_close(struct client *c)
 {
-	if (c->fd < 0 || uv_is_closing((uv_handle_t *)&c->poll))
+	if (!is_open(c))
 		return;
-	stream_client_gone(c);
+	uv_close((uv_handle_t *)&c->poll, closed);
 	buffer_fini(&c->in);
 	buffer_fini(&c->out);
-	uv_close((uv_handle_t *)&c->poll, closed);
+	stream_client_gone(c);
+	guest_read_soon(&c->monitor->guest); /* perhaps it was held back for this client */
 }
 
 static void gone(struct client *c)
@@ -82,7 +96,7 @@ void client_send(struct client *c, const uint8_t *bytes, size_t size)
 {
 	size_t n = 0;
 
-	if (c->fd < 0 || uv_is_closing((uv_handle_t *)&c->poll))
+	if (!is_open(c))
 		return;
 	while (buffer_length(&c->out) == 0 && n < size) {
 		ssize_t k = send(c->fd, bytes + n, size - n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -93,8 +107,9 @@ void client_send(struct client *c, const uint8_t *bytes, size_t size)
 			break; /* a dead peer is noticed by its poll */
 		n += (size_t)k;
 	}
+	/* out of memory: its poll finds the end, so that nobody up the stack loses a client */
 	if (n < size && buffer_add(&c->out, bytes + n, size - n))
-		return gone(c);
+		shutdown(c->fd, SHUT_RDWR);
 	watch(c);
 }
 
@@ -127,7 +142,7 @@ static bool frames(struct client *c)
 	struct wire_frame f;
 	const char *why = "a frame that cannot be";
 
-	while (c->fd >= 0 && guest_backlog(&c->monitor->guest) <= WIRE_FRAME_MAX) {
+	while (is_open(c) && may_ask(c)) {
 		uint8_t *bytes = buffer_bytes(&c->in);
 		long n = wire_frame_get(bytes, buffer_length(&c->in), &f, NULL);
 
@@ -150,7 +165,7 @@ void client_resume_all(struct monitor *m)
 	for (size_t i = 0; i < MONITOR_CLIENTS; i++) {
 		struct client *c = &m->clients[i];
 
-		if (c->fd < 0 || uv_is_closing((uv_handle_t *)&c->poll))
+		if (!is_open(c))
 			continue;
 		if (frames(c))
 			watch(c);
@@ -176,12 +191,14 @@ static void ready(uv_poll_t *poll, int status, int events)
 	}
 	if (alive && events & UV_READABLE)
 		alive = fill(c);
+	else if (events & UV_DISCONNECT && !(c->events & UV_READABLE))
+		alive = false;
 	if (!alive || !frames(c))
 		return gone(c);
 	watch(c);
 	/* frames of the guest that waited for this client */
-	if (!m->guest.gone && m->guest.monitor && buffer_length(&c->out) < MONITOR_BACKLOG)
-		guest_read(&m->guest);
+	if (events & UV_WRITABLE && !is_congested(c))
+		guest_read_soon(&m->guest);
 	if (m->state == MONITOR_STOPPED)
 		monitor_close_when_drained(m);
 }
@@ -192,23 +209,21 @@ void client_init(struct monitor *m)
 		m->clients[i].fd = -1;
 }
 
-int client_add(struct monitor *m, int fd, bool owner)
+struct client *client_add(struct monitor *m, int fd, bool owner)
 {
 	for (size_t i = 0; i < MONITOR_CLIENTS; i++) {
 		struct client *c = &m->clients[i];
-		int r;
 
 		if (c->fd >= 0)
 			continue;
 		*c = (struct client){.monitor = m, .fd = fd, .owner = owner};
 		c->poll.data = c;
-		r = uv_poll_init(&m->loop, &c->poll, fd);
-		if (r) {
+		if (uv_poll_init(&m->loop, &c->poll, fd)) {
 			c->fd = -1;
-			return r;
+			return NULL;
 		}
 		watch(c);
-		return 0;
+		return c;
 	}
-	return -EMFILE;
+	return NULL;
 }

@@ -46,6 +46,7 @@ static const struct field fields[] = {
 	NUMBER_FIELD("files_most", files_most, 64, 1 << 24),
 	NUMBER_FIELD("lease_ms", lease_ms, 1, INT64_C(1) << 40),
 	NUMBER_FIELD("start_timeout_ms", start_timeout_ms, 1, 600000),
+	NUMBER_FIELD("patience_ms", patience_ms, 2, 3600000),
 	NUMBER_FIELD("cpu", cpu, -1, 4095),
 };
 
@@ -75,6 +76,22 @@ static int take(
 		memcpy(at, &(int32_t){(int32_t)n}, 4);
 	else
 		memcpy(at, &n, 8);
+	return 0;
+}
+
+static int refuse_unknown(json_t *object, struct error *err)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach (object, key, value) {
+		size_t i = 0;
+
+		while (i < ARRAY_SIZE(fields) && strcmp(fields[i].name, key))
+			i++;
+		if (i == ARRAY_SIZE(fields))
+			return error_set(err, -EINVAL, "%.60s: unknown field", key);
+	}
 	return 0;
 }
 
@@ -110,8 +127,8 @@ int monitor_config_read(int fd, struct monitor_config *out, struct error *err)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(fields) && !r; i++)
 		r = take(&fields[i], json_object_get(root, fields[i].name), out, err);
-	if (!r && json_object_size(root) > ARRAY_SIZE(fields))
-		r = error_set(err, -EINVAL, "the configuration has unknown fields");
+	if (!r)
+		r = refuse_unknown(root, err);
 	json_decref(root);
 	return r ? r : check_id(out->id, err);
 }

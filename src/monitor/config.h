@@ -18,6 +18,7 @@ struct monitor_config {
 	char require_isolation[16];
 	uint32_t memory_mib, disk_mib, files_most;
 	int64_t lease_ms, start_timeout_ms;
+	int64_t patience_ms; /* how long the agent may owe an answer */
 	int cpu; /* -1: chosen by slot */
 };
 

@@ -25,6 +25,7 @@ static void fault(struct guest *g, bool breach, const char *text)
 	g->breach = breach;
 	snprintf(g->fault, sizeof(g->fault), "%s", text);
 	uv_poll_stop(&g->poll);
+	guest_read_soon(g); /* whoever noticed it: the sandbox ends */
 }
 
 static void watch(struct guest *g)
@@ -51,20 +52,22 @@ static size_t push(struct guest *g, const uint8_t *bytes, size_t count)
 	do {
 		n = send(g->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
-	if (n < 0 && errno != EAGAIN)
-		fault(g, false, "the channel to the guest is closed");
+	/* its end is found by reading, after what it still said */
+	g->deaf = n < 0 && errno != EAGAIN;
 	return n < 0 ? 0 : (size_t)n;
 }
 
 static void flush(struct guest *g)
 {
-	while (!g->gone && buffer_length(&g->out)) {
+	while (!g->gone && !g->deaf && buffer_length(&g->out)) {
 		size_t n = push(g, buffer_bytes(&g->out), buffer_length(&g->out));
 
 		if (n == 0)
 			break;
 		buffer_consume(&g->out, n);
 	}
+	if (g->deaf)
+		buffer_clear(&g->out);
 }
 
 void guest_send(struct guest *g, const uint8_t *frame, size_t size)
@@ -74,21 +77,21 @@ void guest_send(struct guest *g, const uint8_t *frame, size_t size)
 	if (g->gone)
 		return;
 	flush(g);
-	while (n < size && buffer_length(&g->out) == 0 && !g->gone) {
+	while (n < size && buffer_length(&g->out) == 0 && !g->deaf) {
 		size_t k = push(g, frame + n, size - n);
 
 		if (k == 0)
 			break;
 		n += k;
 	}
-	if (n < size && !g->gone && buffer_add(&g->out, frame + n, size - n))
+	if (n < size && !g->deaf && buffer_add(&g->out, frame + n, size - n))
 		fault(g, false, "out of memory");
 	watch(g);
 }
 
-size_t guest_backlog(const struct guest *g)
+bool guest_congested(const struct guest *g)
 {
-	return buffer_length(&g->out);
+	return buffer_length(&g->out) > MONITOR_INPUT;
 }
 
 static size_t available(const struct guest *g)
@@ -142,26 +145,39 @@ static void end_if_gone(struct guest *g)
 			g->fault);
 }
 
+/* One frame: 1, 0 when there is none whole, negative when the guest broke the protocol. */
+static int take_frame(struct guest *g)
+{
+	const char *why = "a frame that cannot be";
+	struct wire_frame f;
+	long n = take(g, &f);
+
+	if (n > 0)
+		n = stream_from_guest(g->monitor, &f, g->frame, &why);
+	else if (n == 0)
+		return 0;
+	if (n < 0)
+		fault(g, true, why);
+	return n < 0 ? -EPROTO : 1;
+}
+
 /* Frames of one turn. What is left then is taken in the next turn of the loop: the channel itself
  * reports only what is new. */
 static void take_frames(struct guest *g)
 {
-	const char *why = "a frame that cannot be";
-	struct wire_frame f;
-	long n = 0;
-	int i;
-
-	for (i = 0; i < GUEST_FRAMES && !client_congested(g->monitor); i++) {
-		n = take(g, &f);
-		if (n > 0)
-			n = stream_from_guest(g->monitor, &f, g->frame, &why);
-		else if (n == 0)
+	for (int i = 0; i < GUEST_FRAMES; i++) {
+		if (client_congested(g->monitor) || take_frame(g) <= 0)
 			return;
-		if (n < 0)
-			return fault(g, true, why);
 	}
-	if (i == GUEST_FRAMES)
-		uv_idle_start(&g->more, more);
+	guest_read_soon(g);
+}
+
+/* The channel has ended: all that came counts, however slow the clients are (it is bounded by what
+ * is read ahead). */
+static void take_all_frames(struct guest *g)
+{
+	while (!g->gone && take_frame(g) > 0)
+		;
 }
 
 void guest_read(struct guest *g)
@@ -178,41 +194,73 @@ static void more(uv_idle_t *idle)
 	guest_read(idle->data);
 }
 
-static void refill(struct guest *g)
+void guest_read_soon(struct guest *g)
+{
+	if (g->monitor)
+		uv_idle_start(&g->more, more);
+}
+
+/* bytes that were read ahead now; the end of the channel is a fault, once its last frames are
+ * taken */
+static size_t refill(struct guest *g)
 {
 	uint8_t *room;
 	ssize_t n;
 
 	if (buffer_length(&g->in) >= GUEST_IN)
-		return;
+		return 0;
 	room = buffer_reserve(&g->in, 65536);
-	if (!room)
-		return fault(g, false, "out of memory");
+	if (!room) {
+		fault(g, false, "out of memory");
+		return 0;
+	}
 	n = recv(g->fd, room, 65536, MSG_DONTWAIT);
-	if (n > 0)
+	if (n > 0) {
 		buffer_commit(&g->in, (size_t)n);
-	else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-		take_frames(g);
+	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+		take_all_frames(g);
 		fault(g, false, "the guest closed its channel");
 	}
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* as refill(), and what waits to be sent moves on */
+static void pump(struct guest *g)
+{
+	if (vsock_pump(g->vsock) == 0)
+		return;
+	take_all_frames(g);
+	fault(g, vsock_was_breach(g->vsock),
+		vsock_fault(g->vsock) ? vsock_fault(g->vsock) : "connection lost");
 }
 
 static void ready(uv_poll_t *poll, int status, int events)
 {
 	struct guest *g = poll->data;
 
-	/* what it sent before it went still counts, so frames come before the fault */
-	if (g->vsock && vsock_pump(g->vsock)) {
-		take_frames(g);
-		fault(g, vsock_was_breach(g->vsock),
-			vsock_fault(g->vsock) ? vsock_fault(g->vsock) : "connection lost");
-	} else if (!g->vsock && events & UV_READABLE) {
+	if (status < 0)
+		g->events = 0; /* libuv has stopped it; the reason is found by reading */
+	if (g->vsock)
+		pump(g);
+	else if (status < 0 || events & UV_READABLE)
 		refill(g);
-	}
 	flush(g);
 	guest_read(g);
 	if (!g->gone)
 		client_resume_all(g->monitor);
+}
+
+void guest_read_last(struct guest *g)
+{
+	if (g->gone)
+		return;
+	if (g->vsock)
+		pump(g);
+	while (!g->gone && !g->vsock && refill(g))
+		take_all_frames(g);
+	take_all_frames(g);
+	if (g->breach)
+		end_if_gone(g);
 }
 
 int guest_start(struct guest *g, struct monitor *m, struct vsock *vsock, int fd)

@@ -144,7 +144,7 @@ void monitor_schedule_tick(struct monitor *m)
 
 	if (m->state != MONITOR_RUNNING)
 		return;
-	next = stream_tick(m);
+	next = limits_tick(m);
 	if (m->state != MONITOR_RUNNING || next == CLOCK_NEVER) {
 		uv_timer_stop(&m->tick);
 		return;
@@ -172,23 +172,35 @@ void monitor_lease(struct monitor *m, int64_t lease_ms)
 	uv_timer_start(&m->lease, lease_over, (uint64_t)lease_ms, 0);
 }
 
-void monitor_ready(struct monitor *m, const char *kernel)
+/* tell one client, or all (NULL) */
+static void tell_ready(struct monitor *m, struct client *c)
 {
 	uint8_t frame[WIRE_HEADER + 1024];
-	int n;
-
-	m->state = MONITOR_RUNNING;
-	m->boot_us = clock_us() - m->started_us;
-	text_copy(m->kernel, sizeof(m->kernel), kernel);
-	monitor_lease(m, m->config->lease_ms);
-	n = wire_put_mon_ready(frame, sizeof(frame), 0, 0,
+	int n = wire_put_mon_ready(frame, sizeof(frame), 0, 0,
 		&(struct wire_mon_ready){.id = wire_str(m->config->id),
 			.engine = wire_str(m->engine),
 			.isolation = wire_str(m->isolation),
 			.kernel = wire_str(m->kernel),
 			.boot_us = (uint64_t)m->boot_us});
-	if (n > 0)
+
+	if (n > 0 && c)
+		client_send(c, frame, (size_t)n);
+	else if (n > 0)
 		client_broadcast(m, frame, (size_t)n);
+}
+
+void monitor_ready(struct monitor *m, const struct wire_str *kernel)
+{
+	struct buffer safe = {0};
+
+	m->state = MONITOR_RUNNING;
+	m->boot_us = clock_us() - m->started_us;
+	/* the guest's word, which ends up in records and on terminals */
+	if (text_add_safe(&safe, kernel->text, kernel->count, false) == 0 && buffer_text(&safe))
+		text_copy(m->kernel, sizeof(m->kernel), buffer_text(&safe));
+	buffer_fini(&safe);
+	monitor_lease(m, m->config->lease_ms);
+	tell_ready(m, NULL);
 	monitor_schedule_tick(m);
 }
 
@@ -213,7 +225,7 @@ static void keeper_said(uv_poll_t *poll, int status, int events)
 		m->memory_peak_bytes = note.memory_peak_bytes;
 	if (m->state == MONITOR_STOPPING)
 		return finish(m);
-	guest_read(&m->guest); /* its last frames, if any came */
+	guest_read_last(&m->guest);
 	monitor_stop(m, SANDBOX_STOPPED_GUEST_ENDED,
 		WIFSIGNALED(note.status) ? "the machine was ended by signal %d"
 					 : "the machine ended with status %d",
@@ -225,8 +237,12 @@ static void accepted(uv_poll_t *poll, int status, int events)
 	struct monitor *m = poll->data;
 	int fd = accept4(m->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd >= 0 && client_add(m, fd, false))
+	struct client *c = fd >= 0 ? client_add(m, fd, false) : NULL;
+
+	if (!c && fd >= 0)
 		close(fd);
+	if (c && m->state == MONITOR_RUNNING)
+		tell_ready(m, c);
 }
 
 static int start(struct monitor *m, const struct monitor_parts *parts)
@@ -249,8 +265,8 @@ static int start(struct monitor *m, const struct monitor_parts *parts)
 		r = uv_poll_start(&m->listen_poll, UV_READABLE, accepted);
 	if (!r)
 		r = console_start(&m->console, m, parts->console_fd);
-	if (!r)
-		r = client_add(m, parts->owner_fd, true);
+	if (!r && !client_add(m, parts->owner_fd, true))
+		r = -ENOMEM;
 	if (!r)
 		r = guest_start(&m->guest, m, parts->vsock, parts->stream_fd);
 	if (!r)
@@ -258,11 +274,10 @@ static int start(struct monitor *m, const struct monitor_parts *parts)
 	return r;
 }
 
-int monitor_run(const struct monitor_parts *parts)
+int monitor_run(const struct monitor_parts *parts, struct error *err)
 {
 	static struct monitor monitor; /* large, and one to a process */
 	struct monitor *m = &monitor;
-	struct error err = {0};
 	int r;
 
 	m->config = parts->config;
@@ -279,14 +294,11 @@ int monitor_run(const struct monitor_parts *parts)
 		m;
 	client_init(m);
 	r = start(m, parts);
-	if (r) {
-		log_error("cannot start the loop: %s", strerror(-r));
-		return 1;
-	}
-	if (jail_monitor_seccomp(&err)) {
-		log_error("%s", error_message(&err));
-		return 1;
-	}
+	if (r)
+		return error_sys(err, r, "the monitor cannot start its loop");
+	r = jail_monitor_seccomp(err);
+	if (r)
+		return r;
 	uv_run(&m->loop, UV_RUN_DEFAULT);
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -127,6 +128,7 @@ static int make_directory(struct keeper *k, struct error *err)
 	if (k->lock_fd < 0 || flock(k->lock_fd, LOCK_EX | LOCK_NB) || rename(path, k->directory)) {
 		error_sys(err, errno, "%s", path);
 		rmdir(path);
+		close_fd(&k->lock_fd); /* what has the name is not ours to remove */
 		return err->code;
 	}
 	text_format(path, sizeof(path), "%s/control.sock", k->directory);
@@ -273,19 +275,24 @@ static int monitor_process(struct keeper *k)
 		tell_failure(&err);
 		return 1;
 	}
-	return monitor_run(&(struct monitor_parts){.config = &k->config,
-		.engine = k->engine->name,
-		.isolation = k->isolation,
-		.owner_fd = MONITOR_OWNER_FD,
-		.listen_fd = k->listen_fd,
-		.console_fd = k->console_read,
-		.keeper_fd = k->note_theirs,
-		.machine_pidfd = k->machine.pidfd,
-		.life_fd = k->machine.life_fd,
-		.vsock = vsock,
-		.stream_fd = k->stream_ours,
-		.cgroup = k->cgroup,
-		.started_us = k->started_us});
+	if (monitor_run(&(struct monitor_parts){.config = &k->config,
+				.engine = k->engine->name,
+				.isolation = k->isolation,
+				.owner_fd = MONITOR_OWNER_FD,
+				.listen_fd = k->listen_fd,
+				.console_fd = k->console_read,
+				.keeper_fd = k->note_theirs,
+				.machine_pidfd = k->machine.pidfd,
+				.life_fd = k->machine.life_fd,
+				.vsock = vsock,
+				.stream_fd = k->stream_ours,
+				.cgroup = k->cgroup,
+				.started_us = k->started_us},
+		    &err)) {
+		tell_failure(&err);
+		return 1;
+	}
+	return 0;
 }
 
 static void kill_machine(struct keeper *k)
@@ -325,6 +332,12 @@ static int watch(struct keeper *k)
 	sigset_t mask;
 	uint8_t word;
 
+	if (monitor_pidfd < 0) { /* its end would go unnoticed */
+		log_error("pidfd_open: %s", strerror(errno));
+		kill(k->monitor, SIGKILL);
+		waitpid(k->monitor, NULL, 0);
+		return 1;
+	}
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGTERM);
 	sigaddset(&mask, SIGINT);
@@ -405,6 +418,8 @@ int main(int argc, char **argv)
 	}
 	fcntl(MONITOR_OWNER_FD, F_SETFD, FD_CLOEXEC);
 	fcntl(MONITOR_CONFIG_FD, F_SETFD, FD_CLOEXEC);
+	/* whatever else the creator had open is not for a monitor, nor for its machine */
+	close_range(MONITOR_CONFIG_FD + 1, UINT_MAX, 0);
 	umask(022);
 	setenv("UV_USE_IO_URING", "0", 1); /* the monitor's list of system calls has no io_uring */
 	/* the terminal's Ctrl-C is the creator's to act on */

@@ -15,7 +15,7 @@
 /*
  * Theory of operation
  *
- * sealmark-monitor is two processes. The keeper (keeper.c) has the creator's rights and reads
+ * sealmark-monitor is two processes. The keeper (main.c) has the creator's rights and reads
  * nothing hostile: it takes a slot, makes the directory, the cgroup and the sockets, starts the
  * machine in its jail and forks the monitor proper; then it only waits, reports the machine's end
  * to the monitor, and cleans up whatever way the others end. The monitor proper (this file's
@@ -31,10 +31,14 @@
  */
 #define MONITOR_CLIENTS 8
 #define MONITOR_BACKLOG (4u << 20) /* bytes waiting for a client before the guest is held back */
+/* Bytes waiting for the guest before clients are held back: more than credit allows to a few
+ * streams, so that a KILL or MON_STOP is heard even when the guest reads nothing. */
+#define MONITOR_INPUT   (4u << 20)
 
 enum monitor_state { MONITOR_BOOTING, MONITOR_RUNNING, MONITOR_STOPPING, MONITOR_STOPPED };
 
 struct monitor;
+struct stream_shape;
 
 struct client {
 	struct monitor *monitor;
@@ -51,26 +55,30 @@ struct stream {
 	uint32_t client_id;    /* towards the client */
 	struct client *client; /* NULL: its client went away; the guest's answers are dropped */
 	uint16_t type;         /* the request */
-	uint64_t credit[WIRE_CHANNELS]; /* bytes the sender may still send; STDIN: the client */
+	const struct stream_shape *shape; /* what may be said on it */
+	bool input;                       /* the guest takes DATA */
+	uint64_t credit[WIRE_CHANNELS];   /* bytes the sender may still send; STDIN: the client */
 	bool ended[WIRE_CHANNELS];
+	bool killed, abandoned; /* KILL was sent; and nobody waits for its output */
+	int64_t watchdog_ms;    /* by then it must have ended, or something happened on it */
 	/* EXEC */
+	bool started;
 	bool alone; /* the only exec so far: the host's measure is its own */
 	uint64_t cpu_start_us, cpu_limit_us;
-	int64_t watchdog_ms; /* the agent must have ended it by then */
-	bool cpu_killed;
 };
 
 /* The byte channel to the agent: vsock, or an inherited stream socket. */
 struct guest {
 	struct monitor *monitor;
 	uv_poll_t poll;
-	uv_idle_t more; /* frames wait for their turn */
+	uv_idle_t more; /* there is something to do when the others had their turn */
 	int events;
 	struct vsock *vsock; /* or NULL */
 	int fd;              /* stream socket, or -1 */
 	struct buffer in;    /* stream socket only */
 	struct buffer out;   /* waiting for room */
 	uint8_t *frame;      /* WIRE_FRAME_MAX bytes: one frame in one piece */
+	bool deaf;           /* takes nothing any more; what it has said is still read */
 	bool gone;
 	bool breach;
 	char fault[200];
@@ -115,6 +123,7 @@ struct monitor {
 	uint32_t next_stream;
 	unsigned execs;
 	int64_t heard_ms; /* when the guest last said anything */
+	bool pinged;      /* it was asked for a sign of life */
 };
 
 /* What the keeper hands over: every descriptor is the monitor's from then on. */
@@ -139,13 +148,13 @@ struct keeper_note {
 	uint64_t cpu_us, memory_peak_bytes;
 };
 
-/* loop.c: run until everything is over; the exit status of the process. */
-int monitor_run(const struct monitor_parts *parts);
+/* loop.c: run until everything is over; fails when it cannot begin. */
+int monitor_run(const struct monitor_parts *parts, struct error *err);
 /* Begin to stop (first reason wins). */
 void monitor_stop(struct monitor *m, enum sandbox_stop_reason reason, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The agent has said hello: tell the clients. */
-void monitor_ready(struct monitor *m, const char *kernel);
+void monitor_ready(struct monitor *m, const struct wire_str *kernel);
 /* The lease ends `lease_ms` from now. */
 void monitor_lease(struct monitor *m, int64_t lease_ms);
 void monitor_usage(struct monitor *m, struct monitor_usage *out);
@@ -155,13 +164,15 @@ void monitor_close_when_drained(struct monitor *m);
 /* guest.c */
 int guest_start(struct guest *g, struct monitor *m, struct vsock *vsock, int fd);
 void guest_send(struct guest *g, const uint8_t *frame, size_t size); /* whole frames only */
-size_t guest_backlog(const struct guest *g);
+bool guest_congested(const struct guest *g);
 void guest_read(struct guest *g); /* handle frames that wait, as far as clients take them */
+void guest_read_soon(struct guest *g);
+void guest_read_last(struct guest *g); /* the machine has ended: all that it said before */
 void guest_close(struct guest *g);
 
 /* client.c */
 void client_init(struct monitor *m);
-int client_add(struct monitor *m, int fd, bool owner);
+struct client *client_add(struct monitor *m, int fd, bool owner); /* NULL: no place for it */
 void client_send(struct client *c, const uint8_t *bytes, size_t size);
 void client_resume_all(struct monitor *m); /* there is room towards the guest again */
 bool client_congested(const struct monitor *m);
@@ -175,8 +186,20 @@ int stream_from_client(
 int stream_from_guest(
 	struct monitor *m, const struct wire_frame *f, uint8_t *bytes, const char **why);
 void stream_client_gone(struct client *c);
-/* CPU limits and watchdogs that are due; returns when to look again, CLOCK_NEVER if never */
-int64_t stream_tick(struct monitor *m);
+/* NULL: all places are taken. c NULL: the monitor's own. */
+struct stream *stream_open(struct monitor *m, uint16_t type, struct client *c, uint32_t client_id);
+void stream_kill(struct monitor *m, struct stream *s, uint32_t reason);
+bool stream_says(const struct stream *s, unsigned channel); /* may it carry output there? */
+
+/* limits.c */
+/* An exec begins; takes from the encoded request what is enforced here. */
+void limits_begin(struct monitor *m, struct stream *s, const struct wire_exec *e, uint8_t *bytes);
+/* A stream has ended; an EXIT (or NULL) is told the host's measure. */
+void limits_end(struct monitor *m, const struct stream *s, uint8_t *exit_frame);
+void limits_progress(struct monitor *m, struct stream *s); /* something was said on it */
+void limits_killed(struct monitor *m, struct stream *s, uint32_t reason); /* KILL was sent */
+/* Limits and watchdogs that are due; returns when to look again, CLOCK_NEVER if never. */
+int64_t limits_tick(struct monitor *m);
 
 /* console.c */
 int console_start(struct console *c, struct monitor *m, int fd);

@@ -4,23 +4,35 @@
 #include <errno.h>
 #include <string.h>
 
-/*
- * The agent enforces the limits of an exec inside the guest. What it cannot be trusted with is
- * enforced here: CPU time by the host's measure of the whole machine (when a single exec runs, that
- * is its time, independent of the load on the host), and that an exec with a wall limit ends at
- * all.
- */
-#define WATCHDOG_GRACE_MS 15000 /* after the wall limit, for the agent to kill and drain */
-#define SILENCE_MS        30000 /* then the agent is asked whether it is there */
+#define CHANNEL(c) (1u << (c))
+#define OUTPUT     CHANNEL(WIRE_STDOUT)
 
-/* offsets in encoded payloads; the fields before them have fixed sizes (wire.h) */
-#define EXEC_CPU_OFFSET  12u
-#define EXIT_HOST_OFFSET 28u
+/* What may be said on the stream of a request, beside FAIL. */
+struct stream_shape {
+	uint16_t type;
+	uint16_t final;   /* how the guest ends it */
+	bool input;       /* DATA to the guest */
+	bool entries;     /* ENTRY from it */
+	unsigned outputs; /* channels with DATA from it */
+};
 
-static void store64(uint8_t *p, uint64_t v)
+static const struct stream_shape shapes[] = {
+	{WIRE_EXEC, WIRE_EXIT, true, false, OUTPUT | CHANNEL(WIRE_STDERR) | CHANNEL(WIRE_REPORT)},
+	{WIRE_FILE_WRITE, WIRE_DONE, true, false, 0}, {WIRE_TAR_IN, WIRE_DONE, true, false, 0},
+	{WIRE_FILE_READ, WIRE_DONE, false, false, OUTPUT},
+	{WIRE_TAR_OUT, WIRE_DONE, false, false, OUTPUT},
+	{WIRE_FILE_LIST, WIRE_DONE, false, true, 0}, {WIRE_FILE_STAT, WIRE_DONE, false, true, 0},
+	{WIRE_STATS, WIRE_STATS_REPLY, false, false, 0}, {WIRE_PING, WIRE_PONG, false, false, 0},
+	{0, WIRE_DONE, false, false, 0}, /* the others */
+};
+
+static const struct stream_shape *find_shape(uint16_t type)
 {
-	for (int i = 0; i < 8; i++)
-		p[i] = (uint8_t)(v >> (8 * i));
+	const struct stream_shape *s = shapes;
+
+	while (s->type && s->type != type)
+		s++;
+	return s;
 }
 
 static struct stream *by_client(struct client *c, uint32_t id)
@@ -55,7 +67,12 @@ static void answer_fail(struct client *c, uint32_t stream, uint32_t error, const
 		client_send(c, frame, (size_t)n);
 }
 
-static void send_kill(struct monitor *m, const struct stream *s, uint32_t reason)
+bool stream_says(const struct stream *s, unsigned channel)
+{
+	return s->shape->outputs & CHANNEL(channel);
+}
+
+void stream_kill(struct monitor *m, struct stream *s, uint32_t reason)
 {
 	uint8_t frame[WIRE_HEADER + 16];
 	int n = wire_put_kill(
@@ -63,6 +80,7 @@ static void send_kill(struct monitor *m, const struct stream *s, uint32_t reason
 
 	if (n > 0)
 		guest_send(&m->guest, frame, (size_t)n);
+	limits_killed(m, s, reason);
 }
 
 static uint32_t fresh_id(struct monitor *m)
@@ -73,65 +91,57 @@ static uint32_t fresh_id(struct monitor *m)
 	return m->next_stream;
 }
 
-static void begin_exec(
-	struct monitor *m, struct stream *s, const struct wire_exec *e, uint8_t *bytes)
+struct stream *stream_open(struct monitor *m, uint16_t type, struct client *c, uint32_t client_id)
 {
-	s->alone = m->execs == 0;
-	for (size_t i = 0; i < WIRE_STREAMS_MAX && !s->alone; i++) {
-		/* from now on the host's measure is nobody's own; a limit already taken over from
-		 * the agent stays here, and may come early by what the others use */
-		m->streams[i].alone = false;
+	/* the last place is the monitor's own, for its PING */
+	size_t places = c ? WIRE_STREAMS_MAX - 1 : WIRE_STREAMS_MAX;
+
+	for (size_t i = 0; i < places; i++) {
+		struct stream *s = &m->streams[i];
+
+		if (s->used)
+			continue;
+		*s = (struct stream){.used = true,
+			.id = fresh_id(m),
+			.client_id = client_id,
+			.client = c,
+			.type = type,
+			.shape = find_shape(type),
+			.watchdog_ms = CLOCK_NEVER};
+		s->input = s->shape->input;
+		for (size_t channel = 0; channel < WIRE_CHANNELS; channel++)
+			s->credit[channel] = WIRE_WINDOW;
+		return s;
 	}
-	m->execs++;
-	s->watchdog_ms = CLOCK_NEVER;
-	if (e->wall_us)
-		s->watchdog_ms =
-			clock_ms() + (int64_t)(e->wall_us / 1000 % (1u << 30)) + WATCHDOG_GRACE_MS;
-	if (!s->alone || !m->cgroup || jail_cgroup_cpu_us(m->cgroup, &s->cpu_start_us)) {
-		s->alone = false;
-		return;
-	}
-	s->cpu_limit_us = e->cpu_us;
-	/* measured here, so not by the guest's clock, which also runs while the host does others */
-	if (e->cpu_us)
-		store64(bytes + WIRE_HEADER + EXEC_CPU_OFFSET, 0);
+	return NULL;
 }
 
 static int request(struct client *c, const struct wire_frame *f, uint8_t *bytes, const char **why)
 {
 	struct monitor *m = c->monitor;
-	struct stream *s = NULL;
 	struct wire_exec e;
+	struct stream *s;
 
-	if (f->stream == 0 || by_client(c, f->stream)) {
+	if (f->stream == 0 || f->channel || by_client(c, f->stream)) {
 		*why = "a stream id that is in use or 0";
 		return -EPROTO;
 	}
-	for (size_t i = 0; i < WIRE_STREAMS_MAX && !s; i++) {
-		if (!m->streams[i].used)
-			s = &m->streams[i];
+	if (m->state >= MONITOR_STOPPING)
+		return 0; /* MON_STOPPED is the answer */
+	if (m->state == MONITOR_BOOTING) {
+		answer_fail(c, f->stream, EAGAIN, "the sandbox is still starting");
+		return 0;
 	}
+	s = stream_open(m, f->type, c, f->stream);
 	if (!s) {
 		answer_fail(c, f->stream, EBUSY, "too many operations at once on this sandbox");
 		return 0;
 	}
-	if (m->state != MONITOR_RUNNING) {
-		answer_fail(c, f->stream, ENODEV, "the sandbox is not running");
-		return 0;
+	if (f->type == WIRE_EXEC && wire_get_exec(f->payload, f->length, &e) == 0) {
+		s->input = e.flags & WIRE_EXEC_STDIN;
+		limits_begin(m, s, &e, bytes);
 	}
-	*s = (struct stream){.used = true,
-		.id = fresh_id(m),
-		.client_id = f->stream,
-		.client = c,
-		.type = f->type,
-		.watchdog_ms = CLOCK_NEVER};
-	for (size_t i = 0; i < WIRE_CHANNELS; i++)
-		s->credit[i] = WIRE_WINDOW;
-	if (f->type == WIRE_EXEC) {
-		if (wire_get_exec(f->payload, f->length, &e))
-			return -EPROTO;
-		begin_exec(m, s, &e, bytes);
-	}
+	limits_progress(m, s);
 	wire_stream_set(bytes, s->id);
 	guest_send(&m->guest, bytes, WIRE_HEADER + f->length);
 	monitor_schedule_tick(m);
@@ -178,12 +188,53 @@ static int for_monitor(struct client *c, const struct wire_frame *f, const char 
 	return 0;
 }
 
+/*
+ * A frame of a client on a stream that is open. The agent ends the connection when it is spoken to
+ * against the rules, so that a client's fault must not reach it.
+ */
+static int client_says(struct stream *s, const struct wire_frame *f, const char **why)
+{
+	struct wire_credit credit;
+	struct wire_signal signal;
+
+	switch (f->type) {
+	case WIRE_DATA:
+	case WIRE_END:
+		*why = "input without credit, after its end or where none is taken";
+		if (f->channel != WIRE_STDIN || !s->input || s->ended[WIRE_STDIN] ||
+			f->length > s->credit[WIRE_STDIN])
+			return -EPROTO;
+		s->credit[WIRE_STDIN] -= f->length;
+		s->ended[WIRE_STDIN] = f->type == WIRE_END;
+		return 0;
+	case WIRE_CREDIT:
+		*why = "credit beyond the window, or for what is not sent";
+		if (wire_get_credit(f->payload, f->length, &credit) ||
+			!stream_says(s, f->channel) ||
+			s->credit[f->channel] + credit.bytes > WIRE_WINDOW)
+			return -EPROTO;
+		s->credit[f->channel] += credit.bytes;
+		return 0;
+	case WIRE_SIGNAL:
+		*why = "a signal that does not exist, or not for a command";
+		if (wire_get_signal(f->payload, f->length, &signal) || s->type != WIRE_EXEC ||
+			signal.signal < 1 || signal.signal > 64)
+			return -EPROTO;
+		return 0;
+	case WIRE_KILL:
+		return 0;
+	default:
+		*why = "a message that clients do not send";
+		return -EPROTO;
+	}
+}
+
 int stream_from_client(
 	struct client *c, const struct wire_frame *f, const uint8_t *bytes, const char **why)
 {
 	struct monitor *m = c->monitor;
 	int direction = wire_type_direction(f->type);
-	struct wire_credit credit;
+	struct wire_kill kill;
 	struct stream *s;
 
 	*why = wire_type_name(f->type);
@@ -193,31 +244,22 @@ int stream_from_client(
 		return for_monitor(c, f, why);
 	if (wire_is_request(f->type))
 		return request(c, f, (uint8_t *)(uintptr_t)bytes, why);
-	if (f->stream == 0 || f->type == WIRE_SHUTDOWN || f->type == WIRE_CLOCK ||
-		f->type == WIRE_ENTROPY) {
+	if (f->stream == 0) {
 		*why = "a message that clients do not send";
 		return -EPROTO;
 	}
 	s = by_client(c, f->stream);
 	if (!s)
 		return 0; /* it has just ended */
-	if (f->type == WIRE_DATA || f->type == WIRE_END) {
-		if (f->channel != WIRE_STDIN || s->ended[WIRE_STDIN] ||
-			f->length > s->credit[WIRE_STDIN]) {
-			*why = "input without credit or after its end";
-			return -EPROTO;
-		}
-		if (f->type == WIRE_DATA)
-			s->credit[WIRE_STDIN] -= f->length;
-		else
-			s->ended[WIRE_STDIN] = true;
-	} else if (f->type == WIRE_CREDIT) {
-		if (wire_get_credit(f->payload, f->length, &credit) || f->channel == WIRE_STDIN)
-			return -EPROTO;
-		s->credit[f->channel] += credit.bytes;
-	}
+	if (client_says(s, f, why))
+		return -EPROTO;
+	limits_progress(m, s);
+	if (f->type == WIRE_KILL && wire_get_kill(f->payload, f->length, &kill) == 0)
+		limits_killed(m, s, kill.reason);
 	wire_stream_set((uint8_t *)(uintptr_t)bytes, s->id);
 	guest_send(&m->guest, bytes, WIRE_HEADER + f->length);
+	if (f->type == WIRE_KILL)
+		monitor_schedule_tick(m);
 	return 0;
 }
 
@@ -232,29 +274,54 @@ static int hello(struct monitor *m, const struct wire_frame *f, const char **why
 		*why = "the agent speaks another version of the protocol: run sealmark setup";
 		return -EPROTO;
 	}
-	monitor_ready(m, h.kernel.text);
+	monitor_ready(m, &h.kernel);
 	return 0;
 }
 
-static void end_stream(
-	struct monitor *m, struct stream *s, const struct wire_frame *f, uint8_t *bytes)
+static int guest_says(struct stream *s, const struct wire_frame *f, const char **why)
 {
-	uint64_t now;
+	struct wire_credit credit;
 
-	if (s->type == WIRE_EXEC && m->execs)
-		m->execs--;
-	if (f->type == WIRE_EXIT && s->alone && m->cgroup &&
-		jail_cgroup_cpu_us(m->cgroup, &now) == 0 && now >= s->cpu_start_us)
-		store64(bytes + WIRE_HEADER + EXIT_HOST_OFFSET, now - s->cpu_start_us);
-	s->used = false;
+	switch (f->type) {
+	case WIRE_DATA:
+	case WIRE_END:
+		*why = "output without credit, after its end or where none is due";
+		if (!stream_says(s, f->channel) || s->ended[f->channel] ||
+			f->length > s->credit[f->channel] || (f->type == WIRE_DATA && !f->length))
+			return -EPROTO;
+		s->credit[f->channel] -= f->length;
+		s->ended[f->channel] = f->type == WIRE_END;
+		return 0;
+	case WIRE_CREDIT:
+		*why = "credit that cannot be";
+		if (wire_get_credit(f->payload, f->length, &credit) || f->channel != WIRE_STDIN ||
+			!s->input || s->credit[WIRE_STDIN] + credit.bytes > WIRE_WINDOW)
+			return -EPROTO;
+		s->credit[WIRE_STDIN] += credit.bytes;
+		return 0;
+	case WIRE_STARTED:
+		*why = "the start of what is no command, or has started";
+		if (s->type != WIRE_EXEC || s->started)
+			return -EPROTO;
+		s->started = true;
+		return 0;
+	case WIRE_ENTRY:
+		*why = "an entry of what is no directory";
+		return s->shape->entries ? 0 : -EPROTO;
+	case WIRE_FAIL:
+		return 0;
+	default:
+		*why = "the end of another kind of operation";
+		if (f->type != s->shape->final)
+			return -EPROTO;
+		*why = "the end of an operation before its input has ended";
+		return f->type == WIRE_DONE && s->input && !s->ended[WIRE_STDIN] ? -EPROTO : 0;
+	}
 }
 
 int stream_from_guest(
 	struct monitor *m, const struct wire_frame *f, uint8_t *bytes, const char **why)
 {
-	struct client *client;
-	uint32_t client_id;
-	struct wire_credit credit;
 	struct stream *s;
 
 	*why = "a message that a guest does not send";
@@ -268,45 +335,20 @@ int stream_from_guest(
 		return hello(m, f, why);
 	s = by_guest(m, f->stream);
 	*why = "a message on a stream that is not open";
-	if (!s)
+	if (!s || guest_says(s, f, why))
 		return -EPROTO;
-	if (f->type == WIRE_DATA || f->type == WIRE_END) {
-		*why = "output without credit or after its end";
-		if (f->channel == WIRE_STDIN || s->ended[f->channel] ||
-			f->length > s->credit[f->channel])
-			return -EPROTO;
-		s->credit[f->channel] -= f->length;
-		if (f->type == WIRE_END)
-			s->ended[f->channel] = true;
-	} else if (f->type == WIRE_CREDIT) {
-		*why = "credit that cannot be";
-		if (wire_get_credit(f->payload, f->length, &credit) || f->channel != WIRE_STDIN ||
-			s->credit[WIRE_STDIN] + credit.bytes > 4 * (uint64_t)WIRE_WINDOW)
-			return -EPROTO;
-		s->credit[WIRE_STDIN] += credit.bytes;
-	} else if (f->type == WIRE_EXIT || f->type == WIRE_STARTED) {
-		*why = "the end of an exec on another kind of stream";
-		if (s->type != WIRE_EXEC)
-			return -EPROTO;
+	limits_progress(m, s);
+	if (wire_is_final(f->type)) {
+		limits_end(m, s, f->type == WIRE_EXIT ? bytes : NULL);
+		if (s->type == WIRE_PING && !s->client && !s->killed)
+			m->pinged = false;
+		s->used = false;
 	}
-	client = s->client;
-	client_id = s->client_id;
-	if (!client && f->type == WIRE_DATA) {
-		/* nobody listens: give the credit back so that it can end */
-		uint8_t frame[WIRE_HEADER + 16];
-		int n = wire_put_credit(frame, sizeof(frame), s->id, f->channel,
-			&(struct wire_credit){.bytes = f->length});
-
-		s->credit[f->channel] += f->length;
-		if (n > 0)
-			guest_send(&m->guest, frame, (size_t)n);
-	}
-	if (wire_is_final(f->type))
-		end_stream(m, s, f, bytes);
-	if (client) {
-		wire_stream_set(bytes, client_id);
-		client_send(client, bytes, WIRE_HEADER + f->length);
-	}
+	/* without a client the bytes are dropped, and the agent, told by KILL, does not wait for
+	 * credit */
+	wire_stream_set(bytes, s->client_id);
+	if (s->client)
+		client_send(s->client, bytes, WIRE_HEADER + f->length);
 	return 0;
 }
 
@@ -320,71 +362,7 @@ void stream_client_gone(struct client *c)
 		if (!s->used || s->client != c)
 			continue;
 		s->client = NULL;
-		send_kill(m, s, WIRE_KILL_CANCEL);
+		stream_kill(m, s, WIRE_KILL_CANCEL);
 	}
-}
-
-/* ask a silent agent for a sign of life; a PING that is not answered trips its watchdog */
-static int64_t check_silence(struct monitor *m, int64_t now)
-{
-	uint8_t frame[WIRE_HEADER + 16];
-	struct stream *s = NULL;
-	int n;
-
-	for (size_t i = 0; i < WIRE_STREAMS_MAX; i++) {
-		if (m->streams[i].used && m->streams[i].type == WIRE_PING && !m->streams[i].client)
-			return CLOCK_NEVER;
-		if (!m->streams[i].used)
-			s = &m->streams[i];
-	}
-	if (m->state != MONITOR_RUNNING || !s)
-		return CLOCK_NEVER;
-	if (now - m->heard_ms < SILENCE_MS)
-		return m->heard_ms + SILENCE_MS;
-	*s = (struct stream){.used = true,
-		.id = fresh_id(m),
-		.type = WIRE_PING,
-		.watchdog_ms = now + SILENCE_MS};
-	n = wire_put_ping(frame, sizeof(frame), s->id, 0, &(struct wire_ping){0});
-	if (n > 0)
-		guest_send(&m->guest, frame, (size_t)n);
-	return s->watchdog_ms;
-}
-
-int64_t stream_tick(struct monitor *m)
-{
-	int64_t now = clock_ms(), next = check_silence(m, now);
-	uint64_t cpu = 0;
-	bool known = false;
-
-	for (size_t i = 0; i < WIRE_STREAMS_MAX; i++) {
-		struct stream *s = &m->streams[i];
-		uint64_t used;
-		int64_t at;
-
-		if (!s->used)
-			continue;
-		if (now >= s->watchdog_ms) {
-			monitor_stop(m, SANDBOX_STOPPED_GUEST_FAULT,
-				s->type == WIRE_PING
-					? "the agent does not answer"
-					: "the agent did not end a command at its time limit");
-			return CLOCK_NEVER;
-		}
-		next = s->watchdog_ms < next ? s->watchdog_ms : next;
-		if (!s->cpu_limit_us || s->cpu_killed)
-			continue;
-		if (!known)
-			known = jail_cgroup_cpu_us(m->cgroup, &cpu) == 0;
-		used = cpu > s->cpu_start_us ? cpu - s->cpu_start_us : 0;
-		if (used >= s->cpu_limit_us) {
-			s->cpu_killed = true;
-			send_kill(m, s, WIRE_KILL_CPU);
-			continue;
-		}
-		/* a machine has one CPU: it cannot be over the limit any sooner */
-		at = now + 2 + (int64_t)((s->cpu_limit_us - used) / 1000);
-		next = at < next ? at : next;
-	}
-	return next;
+	monitor_schedule_tick(m);
 }

@@ -187,15 +187,17 @@ void connection_drain(struct sandbox *s, int64_t deadline_ms)
 void op_begin(struct sandbox *s, struct operation *op)
 {
 	*op = (struct operation){
-		.sandbox = s, .input_credit = WIRE_WINDOW, .deadline_ms = CLOCK_NEVER};
+		.sandbox = s, .input_credit = WIRE_WINDOW, .answer_ms = 4 * s->patience_ms};
 	if (++s->next_stream == 0)
 		s->next_stream = 1;
 	op->stream = s->next_stream;
 }
 
-/* the monitor should have ended the operation long ago: nothing it says counts any more */
-static int too_late(struct sandbox *s, struct error *err)
+/* its own watchdogs come long before: nothing it says counts any more */
+int op_too_late(struct operation *op, struct error *err)
 {
+	struct sandbox *s = op->sandbox;
+
 	s->end.reason = SANDBOX_STOPPED_MONITOR_LOST;
 	text_copy(s->end.detail, sizeof(s->end.detail), "its monitor does not answer");
 	return connection_over(s, err);
@@ -203,11 +205,22 @@ static int too_late(struct sandbox *s, struct error *err)
 
 int op_failure(const struct wire_frame *f, struct error *err)
 {
+	struct buffer safe = {0};
+	const char *text = NULL;
 	struct wire_fail m;
+	int r;
 
 	if (wire_get_fail(f->payload, f->length, &m) || m.error == 0 || m.error > 4095)
 		return error_set(err, -EPROTO, "the guest failed without a reason");
-	return error_set(err, -(int)m.error, "%s", m.message.text);
+	r = -(int)m.error;
+	/* these have a meaning of their own for callers: over, cancelled, given up half way */
+	if (r == -ENODEV || r == -EINTR || r == -EPIPE)
+		r = -EIO;
+	if (text_add_safe(&safe, m.message.text, m.message.count, false) == 0)
+		text = buffer_text(&safe);
+	r = error_set(err, r, "%s", text ? text : strerror(-r));
+	buffer_fini(&safe);
+	return r;
 }
 
 /* 1: a frame of this operation, 0: none whole */
@@ -248,11 +261,22 @@ int op_poll(struct operation *op, struct error *err)
 
 	if (op->sandbox->over)
 		return connection_over(op->sandbox, err);
+	if (op->final)
+		return error_set(err, -EPROTO, "the guest ended it in another way");
 	r = take(op, err);
 	if (r)
 		return r;
 	r = connection_fill(op->sandbox, err);
 	return r ? r : take(op, err);
+}
+
+/* wait for the next bytes, or room for those that wait to be sent */
+static int wait_more(struct operation *op, struct error *err)
+{
+	struct sandbox *s = op->sandbox;
+	short events = buffer_length(&s->out) ? POLLIN | POLLOUT : POLLIN;
+
+	return wait_ready(s, events, clock_deadline_ms(op->answer_ms)) ? op_too_late(op, err) : 0;
 }
 
 int op_next(struct operation *op, struct error *err)
@@ -262,6 +286,8 @@ int op_next(struct operation *op, struct error *err)
 
 	if (s->over)
 		return connection_over(s, err);
+	if (op->final)
+		return error_set(err, -EPROTO, "the guest ended it in another way");
 	for (;;) {
 		r = take(op, err);
 		if (r > 0 && op->frame.type == WIRE_FAIL)
@@ -271,10 +297,9 @@ int op_next(struct operation *op, struct error *err)
 		r = connection_flush(s, err);
 		if (r)
 			return r;
-		if (wait_ready(
-			    s, buffer_length(&s->out) ? POLLIN | POLLOUT : POLLIN, op->deadline_ms))
-			return too_late(s, err);
-		r = connection_fill(s, err);
+		r = wait_more(op, err);
+		if (!r)
+			r = connection_fill(s, err);
 		if (r)
 			return r;
 	}
@@ -291,8 +316,8 @@ static int settle(struct operation *op, struct error *err)
 		if (r || buffer_length(&s->out) <= WIRE_FRAME_MAX)
 			return r;
 		if (wait_ready(s, buffer_length(&s->in) < IN_MOST ? POLLIN | POLLOUT : POLLOUT,
-			    op->deadline_ms))
-			return too_late(s, err);
+			    clock_deadline_ms(op->answer_ms)))
+			return op_too_late(op, err);
 		r = connection_fill(s, err);
 		if (r)
 			return r;
@@ -308,6 +333,17 @@ int op_send(struct operation *op, const uint8_t *frame, size_t size, struct erro
 	if (buffer_add(&s->out, frame, size))
 		return error_set(err, -ENOMEM, "out of memory");
 	return settle(op, err);
+}
+
+int op_request(struct operation *op, const uint8_t *frame, int size, struct error *err)
+{
+	int r;
+
+	if (size < 0)
+		return error_set(err, size, "the request is too long");
+	r = op_send(op, frame, (size_t)size, err);
+	op->open = !r;
+	return r;
 }
 
 /* header and bytes straight to the socket, the rest into the buffer */
@@ -351,12 +387,10 @@ int op_input(struct operation *op, const void *bytes, size_t count, struct error
 			return r;
 		if (op->input_credit == 0) {
 			r = connection_flush(op->sandbox, err);
+			if (!r)
+				r = wait_more(op, err);
 			if (r)
 				return r;
-			if (wait_ready(op->sandbox,
-				    buffer_length(&op->sandbox->out) ? POLLIN | POLLOUT : POLLIN,
-				    op->deadline_ms))
-				return too_late(op->sandbox, err);
 			continue;
 		}
 		n = n < op->input_credit ? n : (size_t)op->input_credit;
@@ -386,19 +420,39 @@ int op_credit(struct operation *op, enum wire_channel channel, size_t bytes, str
 	return n < 0 ? n : op_send(op, frame, (size_t)n, err);
 }
 
+int op_conclude(struct operation *op, int r, const char *path, struct error *err)
+{
+	struct error own = {0};
+
+	err = err ? err : &own;
+	if (r == -EPIPE && op->final)
+		r = op->frame.type == WIRE_FAIL
+			    ? op_failure(&op->frame, err)
+			    : error_set(err, -EPROTO, "the guest ended it before its input");
+	else if (!r)
+		r = op_input_end(op, err);
+	if (!r)
+		r = op_next(op, err);
+	if (!r && op->frame.type != WIRE_DONE)
+		r = error_set(err, -EPROTO, "unexpected answer");
+	op_cancel(op);
+	if (r && r != -ENODEV)
+		error_prefix(err, "%s", path);
+	return r;
+}
+
 void op_cancel(struct operation *op)
 {
 	uint8_t frame[WIRE_HEADER + 4];
 	int n = wire_put_kill(frame, sizeof(frame), op->stream, 0,
 		&(struct wire_kill){.reason = WIRE_KILL_CANCEL});
 
-	if (op->final || op_send(op, frame, (size_t)n, NULL))
+	if (!op->open || op->final || op->sandbox->over)
 		return;
-	while (!op->final) {
-		if (op_next(op, NULL))
-			return;
-		if (op->frame.type == WIRE_DATA &&
-			op_credit(op, (enum wire_channel)op->frame.channel, op->frame.length, NULL))
-			return;
-	}
+	op->answer_ms = 4 * op->sandbox->patience_ms;
+	if (op_send(op, frame, (size_t)n, NULL))
+		return;
+	/* its output is dropped, and the agent, told by KILL, does not wait for credit */
+	while (!op->final && op_next(op, NULL) == 0)
+		;
 }

@@ -12,7 +12,6 @@
 #define DEFAULT_OUTPUT    (UINT64_C(64) << 20)
 #define DEFAULT_PROCESSES 512
 #define INPUT_STEP        65536u
-#define ANSWER_MS         60000 /* beyond the wall limit: the monitor ends it well before */
 
 static const char *const default_env[] = {
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/workspace",
@@ -73,7 +72,7 @@ static int send_request(struct run *run, struct error *err)
 	n = wire_put_exec(frame, WIRE_FRAME_MAX, run->op.stream, 0, &m);
 	if (n < 0 || m.argv.count > WIRE_STRINGS_MAX || m.env.count > WIRE_STRINGS_MAX)
 		return error_set(err, -E2BIG, "the arguments and environment are too long");
-	return op_send(&run->op, frame, (size_t)n, err);
+	return op_request(&run->op, frame, n, err);
 }
 
 static int give(struct run *run, enum wire_channel channel, const void *bytes, size_t n)
@@ -174,14 +173,12 @@ static int wait_any(struct run *run, struct error *err)
 		{input ? spec->stdin_fd : -1, POLLIN, 0},
 		{spec->cancel_fd, POLLIN, 0},
 	};
-	int n = poll(p, ARRAY_SIZE(p), clock_poll_ms(run->op.deadline_ms));
+	int n = poll(p, ARRAY_SIZE(p), clock_poll_ms(clock_deadline_ms(run->op.answer_ms)));
 
 	if (n < 0 && errno != EINTR)
 		return error_sys(err, errno, "poll");
-	if (n == 0) {
-		s->end.reason = SANDBOX_STOPPED_MONITOR_LOST;
-		return connection_over(s, err);
-	}
+	if (n == 0)
+		return op_too_late(&run->op, err);
 	if (n > 0 && p[2].revents)
 		return error_set(err, -EINTR, "interrupted");
 	if (n > 0 && p[1].revents)
@@ -212,8 +209,8 @@ int sandbox_exec(struct sandbox *s, const struct exec_spec *spec, struct exec_re
 		return connection_over(s, err);
 	op_begin(s, &run.op);
 	run.kept_most = spec->output_bytes ? spec->output_bytes : DEFAULT_OUTPUT;
-	if (spec->wall_ms > 0)
-		run.op.deadline_ms = clock_deadline_ms(spec->wall_ms + ANSWER_MS);
+	/* the monitor ends it well before */
+	run.op.answer_ms = spec->wall_ms > 0 ? spec->wall_ms + 4 * s->patience_ms : -1;
 	r = send_request(&run, err);
 	while (!r && !over) {
 		r = op_poll(&run.op, err);
@@ -228,7 +225,7 @@ int sandbox_exec(struct sandbox *s, const struct exec_spec *spec, struct exec_re
 		if (!r && !(spec->stdin_bytes && !run.input_ended && run.op.input_credit))
 			r = wait_any(&run, err);
 	}
-	if (r && !run.op.final && !s->over)
+	if (r)
 		op_cancel(&run.op);
 	return r;
 }

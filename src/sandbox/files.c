@@ -25,13 +25,21 @@ static int check_path(const char *path, struct error *err)
 #define REQUEST(kind, op, message, err)                                                            \
 	({                                                                                         \
 		uint8_t frame_[REQUEST_MOST];                                                      \
-		int n_;                                                                            \
                                                                                                    \
 		op_begin(s, op);                                                                   \
-		n_ = wire_put_##kind(frame_, sizeof(frame_), (op)->stream, 0, message);            \
-		n_ < 0 ? error_set(err, n_, "the request is too long")                             \
-		       : op_send(op, frame_, (size_t)n_, err);                                     \
+		op_request(op, frame_,                                                             \
+			wire_put_##kind(frame_, sizeof(frame_), (op)->stream, 0, message), err);   \
 	})
+
+/* The end of an operation that failed or not: nothing of it stays under way; `path` goes before the
+ * message. */
+static int end(struct operation *op, int r, const char *path, struct error *err)
+{
+	op_cancel(op);
+	if (r && r != -ENODEV)
+		error_prefix(err, "%s", path);
+	return r;
+}
 
 /* wait for DONE; entries and data in between are not expected */
 static int finish(struct operation *op, const char *path, struct error *err)
@@ -40,16 +48,7 @@ static int finish(struct operation *op, const char *path, struct error *err)
 
 	if (!r && op->frame.type != WIRE_DONE)
 		r = error_set(err, -EPROTO, "unexpected answer to a file request");
-	return r && r != -ENODEV ? error_prefix(err, "%s", path) : r;
-}
-
-/* an answer came while input was on its way: its failure, or a surprise */
-static int early(struct operation *op, const char *path, struct error *err)
-{
-	if (op->frame.type != WIRE_FAIL)
-		return error_set(err, -EPROTO, "%s: unexpected answer", path);
-	op_failure(&op->frame, err);
-	return error_prefix(err, "%s", path);
+	return end(op, r, path, err);
 }
 
 static int begin_write(struct sandbox *s, struct operation *op, const char *path, uint32_t mode,
@@ -73,13 +72,7 @@ int sandbox_write(struct sandbox *s, const char *path, const void *bytes, size_t
 	struct operation op;
 	int r = begin_write(s, &op, path, mode, as, err);
 
-	if (!r)
-		r = op_input(&op, bytes, count, err);
-	if (!r)
-		r = op_input_end(&op, err);
-	if (r == -EPIPE)
-		return early(&op, path, err);
-	return r ? r : finish(&op, path, err);
+	return r ? r : op_conclude(&op, op_input(&op, bytes, count, err), path, err);
 }
 
 int sandbox_write_fd(
@@ -87,29 +80,22 @@ int sandbox_write_fd(
 {
 	cleanup_free uint8_t *chunk = malloc(WIRE_CREDIT_STEP);
 	struct operation op;
-	ssize_t n;
-	int r = begin_write(s, &op, path, mode, as, err);
+	ssize_t n = 1;
+	int r;
 
+	if (!chunk)
+		return error_set(err, -ENOMEM, "out of memory");
+	r = begin_write(s, &op, path, mode, as, err);
 	if (r)
 		return r;
-	while (chunk) {
+	while (!r && n) {
 		n = read(fd, chunk, WIRE_CREDIT_STEP);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n == 0)
-			break;
-		r = n < 0 ? error_sys(err, errno, "%s", path)
-			  : op_input(&op, chunk, (size_t)n, err);
-		if (r == -EPIPE)
-			return early(&op, path, err);
-		if (r) {
-			if (!s->over)
-				op_cancel(&op);
-			return r;
-		}
+		if (n > 0)
+			r = op_input(&op, chunk, (size_t)n, err);
+		else if (n < 0 && errno != EINTR)
+			r = error_sys(err, errno, "cannot read what is to be written");
 	}
-	r = chunk ? op_input_end(&op, err) : error_set(err, -ENOMEM, "out of memory");
-	return r ? r : finish(&op, path, err);
+	return op_conclude(&op, r, path, err);
 }
 
 /* hand DATA of channel 1 to on_bytes until DONE */
@@ -118,29 +104,21 @@ static int receive(struct operation *op, const char *path,
 	struct error *err)
 {
 	size_t owed = 0;
-	int r, wrong;
+	int r = op_next(op, err);
 
-	for (;;) {
-		r = op_next(op, err);
-		if (r)
-			return r == -ENODEV ? r : error_prefix(err, "%s", path);
-		if (op->frame.type == WIRE_DONE)
-			return 0;
+	for (; !r && op->frame.type != WIRE_DONE; r = r ? r : op_next(op, err)) {
 		if (op->frame.type != WIRE_DATA)
 			continue;
-		wrong = on_bytes(context, op->frame.payload, op->frame.length);
 		owed += op->frame.length;
-		if (wrong) {
-			op_cancel(op);
-			return wrong;
-		}
-		if (owed >= WIRE_CREDIT_STEP) {
+		r = on_bytes(context, op->frame.payload, op->frame.length);
+		if (r)
+			error_set(err, r, "its bytes could not be taken");
+		if (!r && owed >= WIRE_CREDIT_STEP) {
 			r = op_credit(op, WIRE_STDOUT, owed, err);
 			owed = 0;
-			if (r)
-				return r;
 		}
 	}
+	return end(op, r, path, err);
 }
 
 struct limited {
@@ -204,13 +182,7 @@ int sandbox_put_tar(struct sandbox *s, const char *path, const void *bytes, size
 				.gid = gid,
 				.flags = WIRE_PARENTS}),
 			err);
-	if (!r)
-		r = op_input(&op, bytes, count, err);
-	if (!r)
-		r = op_input_end(&op, err);
-	if (r == -EPIPE)
-		return early(&op, path, err);
-	return r ? r : finish(&op, path, err);
+	return r ? r : op_conclude(&op, op_input(&op, bytes, count, err), path, err);
 }
 
 static int take_entry(const struct wire_frame *f, struct sandbox_entry *e)
@@ -235,30 +207,30 @@ static int receive_entries(struct operation *op, const char *path, uint32_t most
 	struct sandbox_entry **out, size_t *count, struct error *err)
 {
 	size_t room = 0;
-	int r;
+	int r = op_next(op, err);
 
-	for (;;) {
-		r = op_next(op, err);
-		if (r)
-			return r == -ENODEV ? r : error_prefix(err, "%s", path);
-		if (op->frame.type == WIRE_DONE)
-			return 0;
-		if (op->frame.type != WIRE_ENTRY || *count >= most)
-			return error_set(err, -EPROTO, "%s: unexpected answer", path);
+	for (; !r && op->frame.type != WIRE_DONE; r = r ? r : op_next(op, err)) {
+		if (op->frame.type != WIRE_ENTRY || *count >= most) {
+			r = error_set(err, -EPROTO, "unexpected answer");
+			continue;
+		}
 		if (*count == room) {
 			struct sandbox_entry *more;
 
 			room = room ? 2 * room : 16;
 			more = realloc(*out, room * sizeof(**out));
-			if (!more)
-				return error_set(err, -ENOMEM, "out of memory");
+			if (!more) {
+				r = error_set(err, -ENOMEM, "out of memory");
+				continue;
+			}
 			*out = more;
 		}
 		r = take_entry(&op->frame, &(*out)[*count]);
 		(*count)++;
 		if (r)
-			return error_sys(err, r, "%s: a malformed entry", path);
+			error_sys(err, r, "a malformed entry");
 	}
+	return end(op, r, path, err);
 }
 
 int sandbox_list(struct sandbox *s, const char *path, uint32_t depth, uint32_t most, uint32_t as,
@@ -281,8 +253,6 @@ int sandbox_list(struct sandbox *s, const char *path, uint32_t depth, uint32_t m
 	if (!r)
 		r = receive_entries(&op, path, most, out, count, err);
 	if (r) {
-		if (!op.final && !s->over)
-			op_cancel(&op);
 		sandbox_entries_free(*out, *count);
 		*out = NULL;
 		*count = 0;

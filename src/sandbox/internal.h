@@ -13,6 +13,7 @@ struct sandbox {
 	bool ready;
 	bool over;
 	uint32_t next_stream;
+	int64_t patience_ms;
 	struct buffer in, out;
 	struct sandbox_info info;
 	struct sandbox_end end;
@@ -23,13 +24,15 @@ struct operation {
 	struct sandbox *sandbox;
 	uint32_t stream;
 	uint64_t input_credit;   /* bytes that may still be sent on WIRE_STDIN */
+	bool open;               /* the request was sent */
 	bool final;              /* its last frame has come */
-	int64_t deadline_ms;     /* of clock_ms(): by then the monitor must have answered */
+	int64_t answer_ms;       /* no wait for the monitor is longer than this; -1: no limit */
 	struct wire_frame frame; /* the frame that op_next() found; valid until the next call */
 };
 
-/* Start: encode is wire_put_… of the request with the given stream. */
+/* A stream of its own for a request, which is then encoded with it and sent by op_request(). */
 void op_begin(struct sandbox *s, struct operation *op);
+int op_request(struct operation *op, const uint8_t *frame, int size, struct error *err);
 /* Send a whole encoded frame (waits for room). */
 int op_send(struct operation *op, const uint8_t *frame, size_t size, struct error *err);
 /* Send input bytes as the guest takes them (waits for credit). -EPIPE when it ended before that:
@@ -48,7 +51,12 @@ int op_poll(struct operation *op, struct error *err);
 int op_credit(struct operation *op, enum wire_channel channel, size_t bytes, struct error *err);
 /* Turn a FAIL frame into an error. */
 int op_failure(const struct wire_frame *f, struct error *err);
-/* Give up: KILL, and wait for the last frame. */
+/* The monitor has not answered in time: it is given up. -ENODEV. */
+int op_too_late(struct operation *op, struct error *err);
+/* After input, sent with result r: end it and wait for DONE, or find out why the guest said no
+ * before; with `path` before the message. */
+int op_conclude(struct operation *op, int r, const char *path, struct error *err);
+/* Give up what is under way, if anything is: KILL, and wait for the last frame. */
 void op_cancel(struct operation *op);
 
 /* Move bytes of s->out to the socket without waiting; 0 or -ENODEV. */

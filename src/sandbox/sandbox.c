@@ -28,15 +28,21 @@
 #define DEFAULT_FILES      65536
 #define DEFAULT_LEASE_MS   3600000
 #define DEFAULT_START_MS   20000
+#define DEFAULT_PATIENCE   30000
 #define REAP_MS            30000
 #define SOCKET_BYTES       (1 << 20)
 
 extern char **environ;
 
+static int64_t patience(const struct sandbox_spec *spec)
+{
+	return spec->patience_ms > 0 ? spec->patience_ms : DEFAULT_PATIENCE;
+}
+
 static json_t *config_object(
 	const struct sandbox_spec *spec, const char *id, const char *home, const char *initrd)
 {
-	return json_pack("{ss ss ss ss* ss* ss* ss* ss si si si sI sI si}", "id", id, "engine",
+	return json_pack("{ss ss ss ss* ss* ss* ss* ss si si si sI sI sI si}", "id", id, "engine",
 		spec->engine ? spec->engine : "auto", "home", home, "image", spec->image, "kernel",
 		spec->kernel, "initrd", initrd, "script", spec->script, "require_isolation",
 		spec->require_isolation ? spec->require_isolation : "process", "memory_mib",
@@ -47,7 +53,7 @@ static json_t *config_object(
 		"start_timeout_ms",
 		(json_int_t)(spec->start_timeout_ms > 0 ? spec->start_timeout_ms
 							: DEFAULT_START_MS),
-		"cpu", spec->cpu);
+		"patience_ms", (json_int_t)patience(spec), "cpu", spec->cpu);
 }
 
 /* a pipe that already holds the configuration; its read end */
@@ -159,6 +165,7 @@ int sandbox_create(const struct sandbox_spec *spec, struct sandbox **out, struct
 		return error_set(err, -ENOMEM, "out of memory");
 	sweep_once(spec);
 	s->fd = -1;
+	s->patience_ms = patience(spec);
 	id_uuid(s->info.id);
 	config = config_pipe(spec, s->info.id, err);
 	r = config < 0 ? config : spawn_monitor(s, config, err);
@@ -172,18 +179,33 @@ int sandbox_create(const struct sandbox_spec *spec, struct sandbox **out, struct
 	return 0;
 }
 
+/* has the process ended within REAP_MS? */
+static bool has_ended(int pidfd)
+{
+	int64_t deadline = clock_deadline_ms(REAP_MS);
+	struct pollfd p = {pidfd, POLLIN, 0};
+	int n;
+
+	do {
+		n = poll(&p, 1, clock_poll_ms(deadline));
+	} while (n < 0 && errno == EINTR);
+	return n != 0;
+}
+
 /* The keeper ends by itself once its connection is closed; one that does not is told to. */
 static void reap(struct sandbox *s)
 {
-	struct pollfd p = {-1, POLLIN, 0};
-	int status;
+	int status, pidfd = -1;
 
 	close_fd(&s->fd);
 	if (s->keeper > 0)
-		p.fd = (int)syscall(SYS_pidfd_open, s->keeper, 0);
-	if (p.fd >= 0 && poll(&p, 1, REAP_MS) == 0)
+		pidfd = (int)syscall(SYS_pidfd_open, s->keeper, 0);
+	if (pidfd >= 0 && !has_ended(pidfd)) {
 		kill(s->keeper, SIGTERM);
-	close_fd(&p.fd);
+		if (!has_ended(pidfd))
+			kill(s->keeper, SIGKILL); /* what it leaves is swept later */
+	}
+	close_fd(&pidfd);
 	while (s->keeper > 0) {
 		if (waitpid(s->keeper, &status, 0) == s->keeper || errno != EINTR)
 			s->keeper = 0;

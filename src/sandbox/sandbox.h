@@ -30,6 +30,7 @@ struct sandbox_spec {
 	uint32_t files_most; /* inodes of the writable layer; 0: 65536 */
 	int64_t lease_ms;    /* life from ready; <= 0: one hour */
 	int64_t start_timeout_ms; /* <= 0: 20 s */
+	int64_t patience_ms;      /* how long the machine may owe an answer; <= 0: 30 s */
 	int cpu;                  /* host CPU to pin to, -1: chosen by the monitor */
 	const char
 		*require_isolation; /* refuse to start when weaker, see jail.h; NULL: "process" */
@@ -63,7 +64,9 @@ struct sandbox_end {
 
 /*
  * Every call answers 0 or a negative errno with a message. -ENODEV: the sandbox is over (ask
- * sandbox_end()); -ETIMEDOUT: it did not start in time. A failure here is ours, never a verdict.
+ * sandbox_end()), or did not start; -ETIMEDOUT: its monitor did not answer while it started. A
+ * failure here is ours, never a verdict. A machine that answers no more is over after its patience
+ * at the latest, so that no call waits for ever; an exec without a wall limit waits for its end.
  */
 int sandbox_create(const struct sandbox_spec *spec, struct sandbox **out, struct error *err);
 

@@ -98,29 +98,58 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* names in a directory, sorted; NULL on failure */
-static char **list(int dir_fd, size_t *count)
+/* The names in a directory. */
+struct names {
+	char **list;
+	size_t count;
+};
+
+static void free_names(struct names *n)
 {
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < n->count; i++)
+		free(n->list[i]);
+	free(n->list);
+}
+
+static int add_name(struct names *n, const char *name)
+{
+	char **more;
+
+	if (n->count % 64 == 0) {
+		more = realloc(n->list, (n->count + 64) * sizeof(*n->list));
+		if (!more)
+			return -ENOMEM;
+		n->list = more;
+	}
+	n->list[n->count] = strdup(name);
+	if (!n->list[n->count])
+		return -ENOMEM;
+	n->count++;
+	return 0;
+}
+
+/* Sorted. A name that is missed would be a file that is missing in the sandbox: all or nothing. */
+static int list(int dir_fd, struct names *out)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
 	cleanup_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	char **names = NULL, **more;
 	struct dirent *e;
 
-	*count = 0;
-	while (dir && (e = readdir(dir))) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		if (*count % 64 == 0) {
-			more = realloc(names, (*count + 64) * sizeof(*names));
-			if (!more)
-				break;
-			names = more;
-		}
-		names[(*count)++] = strdup(e->d_name);
+	if (!dir) {
+		r = -errno;
+		if (fd >= 0)
+			close(fd);
+		return r;
 	}
-	if (names)
-		qsort(names, *count, sizeof(*names), by_name);
-	return names;
+	while (!r && (errno = 0, e = readdir(dir))) {
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+			r = add_name(out, e->d_name);
+	}
+	if (!r && errno)
+		r = -errno;
+	if (out->count)
+		qsort(out->list, out->count, sizeof(*out->list), by_name);
+	return r;
 }
 
 static int add_directory(struct pack *p, int dir_fd, int depth);
@@ -156,39 +185,24 @@ static int add_one(struct pack *p, int dir_fd, const char *name, int depth)
 
 static int add_directory(struct pack *p, int dir_fd, int depth)
 {
-	size_t count, length = strlen(p->path);
-	char **names = list(dir_fd, &count);
-	int r = 0;
+	size_t length = strlen(p->path);
+	struct names names = {0};
+	int r;
 
 	if (depth > DEPTH_MOST)
-		r = error_set(p->err, -ELOOP, "%s: folders nest too deep", p->path);
-	for (size_t i = 0; i < count; i++) {
-		if (!r && names[i] &&
-			text_format(p->path + length, sizeof(p->path) - length, "%s%s",
-				length ? "/" : "", names[i]))
-			r = error_set(p->err, -ENAMETOOLONG, "%s: path is too long", p->path);
-		if (!r && names[i])
-			r = add_one(p, dir_fd, names[i], depth);
+		return error_set(p->err, -ELOOP, "%s: folders nest too deep", p->path);
+	r = list(dir_fd, &names);
+	if (r)
+		error_sys(p->err, r, "%s: cannot list", length ? p->path : ".");
+	for (size_t i = 0; i < names.count && !r; i++) {
+		r = text_format(p->path + length, sizeof(p->path) - length, "%s%s",
+			length ? "/" : "", names.list[i]);
+		r = r ? error_set(p->err, r, "%s: path is too long", p->path)
+		      : add_one(p, dir_fd, names.list[i], depth);
 		p->path[length] = 0;
-		free(names[i]);
 	}
-	free(names);
+	free_names(&names);
 	return r;
-}
-
-/* wait for DONE after the last byte, or find out why the guest said no before */
-static int conclude(struct pack *p, const char *path, int r)
-{
-	if (r == -EPIPE && p->op.final) {
-		r = p->op.frame.type == WIRE_FAIL ? op_failure(&p->op.frame, p->err) : -EPROTO;
-	} else if (!r) {
-		r = op_input_end(&p->op, p->err);
-		if (!r)
-			r = op_next(&p->op, p->err);
-	} else if (!p->op.sandbox->over) {
-		op_cancel(&p->op);
-	}
-	return r && r != -ENODEV ? error_prefix(p->err, "%s", path) : r;
 }
 
 int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint32_t uid,
@@ -203,9 +217,7 @@ int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint3
 	n = wire_put_tar_in(frame, sizeof(frame), p.op.stream, 0,
 		&(struct wire_tar_in){
 			.path = wire_str(path), .uid = uid, .gid = gid, .flags = WIRE_PARENTS});
-	if (n < 0)
-		return error_set(err, -ENAMETOOLONG, "%s: path is too long", path);
-	r = op_send(&p.op, frame, (size_t)n, p.err);
+	r = op_request(&p.op, frame, n, p.err);
 	if (r)
 		return r;
 	p.archive = archive_write_new();
@@ -221,5 +233,5 @@ int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint3
 	if (r && p.archive)
 		archive_write_fail(p.archive);
 	archive_write_free(p.archive);
-	return conclude(&p, path, r);
+	return op_conclude(&p.op, r, path, p.err);
 }
