@@ -45,7 +45,7 @@ struct run {
 	int work_fd;
 
 	/* the machines' shape */
-	uint32_t memory_mib, disk_mib;
+	uint32_t memory_mib, disk_mib, files_most;
 	int64_t lease_ms;
 	unsigned jobs;
 	int cpus[RUN_CPUS_MAX];

@@ -13,8 +13,9 @@
 #include <string.h>
 
 #define MIB               (UINT64_C(1) << 20)
-#define HOST_OVERHEAD_MIB 32u /* a machine's monitor and the engine's own memory */
-#define SPARE_DISK_MIB    16u /* for what compilers and interpreters leave */
+#define HOST_OVERHEAD_MIB 32u    /* a machine's monitor and the engine's own memory */
+#define SPARE_DISK_MIB    16u    /* for what compilers and interpreters leave */
+#define FILES_MOST        10000u /* that a program may make, beside what was handed in */
 #define LEASE_SLACK_MS    120000
 #define LEASE_MOST_MS     (24 * INT64_C(3600000))
 #define START_TIMEOUT_MS  60000 /* many machines may start at once */
@@ -25,15 +26,19 @@ static uint64_t to_mib(uint64_t bytes)
 	return (bytes + MIB - 1) / MIB;
 }
 
-static uint64_t largest_submission(const struct intake *intake)
+/* the most bytes and the most files that one submission has */
+static void largest_submission(const struct intake *intake, uint64_t *bytes, uint32_t *files)
 {
-	uint64_t most = 0;
-
+	*bytes = 0;
+	*files = 0;
 	for (size_t i = 0; intake && i < intake->count; i++) {
-		if (intake->submissions[i].tree.bytes > most)
-			most = intake->submissions[i].tree.bytes;
+		const struct tree *t = &intake->submissions[i].tree;
+
+		if (t->bytes > *bytes)
+			*bytes = t->bytes;
+		if (t->count > *files)
+			*files = (uint32_t)t->count;
 	}
-	return most;
 }
 
 /* MemAvailable in MiB; 0 when the kernel does not say */
@@ -91,25 +96,27 @@ static void find_lease(struct run *run)
 	const struct limits compile = classify_kill_limits(&a->compile_limits, run->plan.sharing);
 	int64_t tests = (int64_t)run->plan.test_count;
 
-	/* a compilation may come twice (a workspace made anew) */
-	if (__builtin_mul_overflow(each.wall_ms, tests, &run->lease_ms) ||
-		run->lease_ms > LEASE_MOST_MS)
-		run->lease_ms = LEASE_MOST_MS;
-	run->lease_ms += 2 * compile.wall_ms + LEASE_SLACK_MS;
-	if (run->lease_ms > LEASE_MOST_MS)
-		run->lease_ms = LEASE_MOST_MS;
+	/* after each test that fills the disk a program is compiled again; a lease that ran out
+	 * would be taken for a failure of ours */
+	if (__builtin_mul_overflow(each.wall_ms + compile.wall_ms, tests + 1, &run->lease_ms) ||
+		run->lease_ms > LEASE_MOST_MS - LEASE_SLACK_MS)
+		run->lease_ms = LEASE_MOST_MS - LEASE_SLACK_MS;
+	run->lease_ms += LEASE_SLACK_MS;
 }
 
 int run_shape(struct run *run, char *notice, struct error *err)
 {
 	const struct assignment *a = run->spec.assignment;
 	uint64_t memory = a->limits.memory_bytes;
-	uint64_t disk = to_mib(a->limits.disk_bytes) + to_mib(largest_submission(run->intake)) +
-			SPARE_DISK_MIB;
+	uint64_t largest, disk;
+	uint32_t files;
 	int r = run->cpu_count ? 0 : find_cpus(run, err);
 
 	if (r)
 		return r;
+	largest_submission(run->intake, &largest, &files);
+	disk = to_mib(a->limits.disk_bytes) + to_mib(largest) + SPARE_DISK_MIB;
+	run->files_most = FILES_MOST + files;
 	if (strcmp(a->runner, "stdio") == 0 && a->compile_limits.memory_bytes > memory)
 		memory = a->compile_limits.memory_bytes;
 	memory = to_mib(memory) + disk + RUN_MACHINE_MIB;
@@ -142,6 +149,7 @@ int run_make_sandbox(struct run *run, int cpu, struct sandbox **out, struct erro
 		.script = run->spec.script,
 		.memory_mib = run->memory_mib,
 		.disk_mib = run->disk_mib,
+		.files_most = run->files_most,
 		.lease_ms = run->lease_ms,
 		.start_timeout_ms = START_TIMEOUT_MS,
 		.cpu = cpu,
