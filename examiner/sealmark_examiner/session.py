@@ -303,6 +303,15 @@ class Session:
         self.drain(process)
         process.close()
 
+    def clean(self) -> None:
+        """Give back the disk that student code filled."""
+        self.end_process()
+        self.busy = True
+        try:
+            self.ask_launcher("clean")
+        finally:
+            self.busy = False
+
     def ensure(self) -> Peer:
         if self.process is None or self.peer is None:
             if self.scope.fault is not None:

@@ -56,7 +56,14 @@ def message(error: BaseException) -> str:
 
 
 def judge(session: Session, scope: Scope, outcome: Outcome, tests: str) -> tuple[str, str]:
-    """Verdict and detail of a test whose scope has ended."""
+    """Verdict and detail of a test whose scope has ended; a disk found full is emptied again."""
+    verdict, detail = find_verdict(session, scope, outcome, tests)
+    if verdict == "disk_limit":
+        session.clean()
+    return verdict, detail
+
+
+def find_verdict(session: Session, scope: Scope, outcome: Outcome, tests: str) -> tuple[str, str]:
     if scope.fault is not None:
         return scope.fault.verdict, scope.fault.text
     if outcome.kind == "skipped":

@@ -367,6 +367,24 @@ def test_t19_file_size() -> None:
     assert run.short() == dict.fromkeys(ALL, "disk_limit")
 
 
+def test_t19_disk_is_emptied_for_the_next_test() -> None:
+    text = """
+import os
+def add(a, b):
+    if os.path.exists("big"):
+        raise LookupError("still there")
+    if a == 0:
+        os.mkdir("folder")
+        open("folder/small", "w").close()
+        with open("big", "wb") as f:
+            while True: f.write(b"x" * 100000)
+    return a + b
+"""
+    tests = TESTS.replace("test_negative", "test_zz")
+    run = examine({"hw.py": text, "data/kept.txt": "x"}, tests)
+    assert run.short() == {"test_small": "passed", "test_zero": "disk_limit", "test_zz": "passed"}
+
+
 def test_t20_kills_everyone() -> None:
     text = "import os\ndef add(a, b):\n    try: os.kill(-1, 9)\n    except OSError: pass\n"
     run = add(text + "    return a + b\n")
