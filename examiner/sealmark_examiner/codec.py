@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MESSAGE_MOST = 16 << 20
 DEPTH_MOST = 64
 PACK_LEAST = 16  # lists of this many plain numbers are packed
+FRACTION_BITS_MOST = 1 << 18  # of each part: reducing takes the square of it, and heeds no signal
 
 _DOUBLE = Struct("<d")
 _COMPLEX = Struct("<dd")
@@ -280,6 +281,8 @@ class Encoder:
         self.text(str(value))
 
     def fraction(self, value: "Any") -> None:
+        if max(value.numerator.bit_length(), value.denominator.bit_length()) > FRACTION_BITS_MOST:
+            raise CodecError("a fraction too large")
         self.items(b"q", (value.numerator, value.denominator), 2)
 
     def path(self, value: "Any") -> None:
@@ -585,6 +588,8 @@ class Decoder:
         parts = [self.get() for _ in range(self.length())]
         if len(parts) != 2 or not all(type(part) is int for part in parts) or not parts[1]:
             raise CodecError("no fraction")
+        if any(part.bit_length() > FRACTION_BITS_MOST for part in parts):
+            raise CodecError("a fraction too large")
         return Fraction(*parts)
 
     def path(self) -> "Any":

@@ -277,3 +277,17 @@ def test_numpy() -> None:
         assert type(Decoder(encoded(scalar)).whole()) is type(scalar)
     with pytest.raises(CodecError):
         encoded(numpy.array([object()]))
+
+
+def test_fraction_is_not_reduced_for_hours() -> None:
+    """Two parts of 2 MiB held the examiner in one division of C until the whole run's time was
+    over; no alarm ends that."""
+    big = 1 << (16 << 20) | 1
+    encoder = Encoder()
+    encoder.items(b"q", (big, big - 2), 2)
+    began = time.monotonic()
+    with pytest.raises(CodecError, match="too large"):
+        Decoder(bytes(encoder.out)).whole()
+    assert time.monotonic() - began < 2
+    with pytest.raises(CodecError, match="too large"):
+        Encoder().put(fractions.Fraction(big))
