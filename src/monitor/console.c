@@ -75,14 +75,15 @@ void console_text(const struct console *c, char *out, size_t size)
 {
 	struct buffer safe = {0};
 	size_t n = c->kept < size / 2 ? c->kept : size / 2, count;
+	const uint8_t *from;
 
 	out[0] = 0;
-	if (text_add_safe(&safe, c->tail + c->kept - n, n, true) == 0) {
-		count = buffer_length(&safe);
-		if (count >= size)
-			count = size - 1;
-		if (count)
-			memcpy(out, buffer_bytes(&safe) + buffer_length(&safe) - count, count);
+	if (n && text_add_safe(&safe, c->tail + c->kept - n, n, true) == 0) {
+		count = buffer_length(&safe) < size ? buffer_length(&safe) : size - 1;
+		from = buffer_bytes(&safe) + buffer_length(&safe) - count;
+		for (; count && (*from & 0xc0) == 0x80; count--) /* not from half a character on */
+			from++;
+		memcpy(out, from, count);
 		out[count] = 0;
 	}
 	buffer_fini(&safe);

@@ -139,10 +139,12 @@ static long take(struct guest *g, struct wire_frame *f)
 /* The end of the channel is the end of the sandbox, whoever noticed it. */
 static void end_if_gone(struct guest *g)
 {
-	if (g->gone && g->monitor && g->monitor->state < MONITOR_STOPPING)
-		monitor_stop(g->monitor,
-			g->breach ? SANDBOX_STOPPED_GUEST_FAULT : SANDBOX_STOPPED_GUEST_ENDED, "%s",
-			g->fault);
+	if (!g->gone || !g->monitor)
+		return;
+	if (g->breach)
+		monitor_stop(g->monitor, SANDBOX_STOPPED_GUEST_FAULT, "%s", g->fault);
+	else
+		monitor_channel_lost(g->monitor);
 }
 
 /* One frame: 1, 0 when there is none whole, negative when the guest broke the protocol. */

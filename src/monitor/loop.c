@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define EXPLAIN_MS 1000 /* for the keeper to say how the machine ended */
 #define SETTLE_MS                                                                                  \
 	5000 /* for the machine's processes to end, and then for clients to read the end */
 
@@ -129,6 +130,20 @@ void monitor_stop(struct monitor *m, enum sandbox_stop_reason reason, const char
 		return finish(m);
 	kill_machine(m);
 	uv_timer_start(&m->settle, machine_stuck, SETTLE_MS, 0);
+}
+
+static void not_explained(uv_timer_t *timer)
+{
+	struct monitor *m = timer->data;
+
+	monitor_stop(m, SANDBOX_STOPPED_GUEST_ENDED, "%s", m->guest.fault);
+}
+
+void monitor_channel_lost(struct monitor *m)
+{
+	/* its end has closed the channel, or that of the keeper, which would be ours */
+	if (m->state < MONITOR_STOPPING && !uv_is_active((uv_handle_t *)&m->settle))
+		uv_timer_start(&m->settle, not_explained, EXPLAIN_MS, 0);
 }
 
 static void tick(uv_timer_t *timer)

@@ -153,6 +153,8 @@ int monitor_run(const struct monitor_parts *parts, struct error *err);
 /* Begin to stop (first reason wins). */
 void monitor_stop(struct monitor *m, enum sandbox_stop_reason reason, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The channel has ended: the keeper will say why, or it is given up soon. */
+void monitor_channel_lost(struct monitor *m);
 /* The agent has said hello: tell the clients. */
 void monitor_ready(struct monitor *m, const struct wire_str *kernel);
 /* The lease ends `lease_ms` from now. */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 - a home for sandboxes of a test, and what they leave. */
+#ifndef SEALMARK_TESTS_MONITOR_HOME_H
+#define SEALMARK_TESTS_MONITOR_HOME_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define HOME_ID "test" /* of a sandbox that a test names itself */
+
+struct home {
+	char path[64], script[80];
+	unsigned fds; /* that this process had open before */
+	int first_fd; /* the first that it opens itself */
+};
+
+/* As cmocka's setup and teardown with *state a struct home. Orphans become children of the test.
+ * The teardown fails when a process, a directory, a cgroup or a descriptor is left. */
+int home_setup(void **state);
+int home_teardown(void **state);
+
+/* Write home->script; its path. */
+const char *home_script(struct home *h, const char *text);
+/* Wait until this process has no children, however they came to it. */
+void home_wait_for_all(void);
+unsigned home_count_fds(void);
+
+#endif
