@@ -86,7 +86,7 @@ static void gone(struct client *c)
 	bool owner = c->owner;
 
 	client_close(c);
-	if (owner && m->state < MONITOR_STOPPING)
+	if (owner && !m->config->detached && m->state < MONITOR_STOPPING)
 		monitor_stop(m, SANDBOX_STOPPED_OWNER, "its creator went away");
 	if (m->state == MONITOR_STOPPED)
 		monitor_close_when_drained(m);

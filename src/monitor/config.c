@@ -26,11 +26,12 @@ struct field {
 		name, TEXT, offsetof(struct monitor_config, member),                               \
 			sizeof(((struct monitor_config *)0)->member), 0, 0, required               \
 	}
-#define NUMBER_FIELD(name, member, least, most)                                                    \
+#define NUMBER_FIELD_IF(name, member, least, most, required)                                       \
 	{                                                                                          \
 		name, NUMBER, offsetof(struct monitor_config, member),                             \
-			sizeof(((struct monitor_config *)0)->member), least, most, true            \
+			sizeof(((struct monitor_config *)0)->member), least, most, required        \
 	}
+#define NUMBER_FIELD(name, member, least, most) NUMBER_FIELD_IF(name, member, least, most, true)
 
 static const struct field fields[] = {
 	TEXT_FIELD("id", id, true),
@@ -48,6 +49,7 @@ static const struct field fields[] = {
 	NUMBER_FIELD("start_timeout_ms", start_timeout_ms, 1, 600000),
 	NUMBER_FIELD("patience_ms", patience_ms, 2, 3600000),
 	NUMBER_FIELD("cpu", cpu, -1, 4095),
+	NUMBER_FIELD_IF("detached", detached, 0, 1, false),
 };
 
 static int take(

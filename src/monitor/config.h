@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 /* File descriptors a monitor is started with. */
-#define MONITOR_OWNER_FD  3 /* the creator's control connection; the sandbox ends when it closes */
+#define MONITOR_OWNER_FD                                                                           \
+	3                   /* the creator's control connection; the sandbox ends when it closes,  \
+			     * unless it is detached */
 #define MONITOR_CONFIG_FD 4 /* the JSON object, to its end */
 
 struct monitor_config {
@@ -19,7 +21,8 @@ struct monitor_config {
 	uint32_t memory_mib, disk_mib, files_most;
 	int64_t lease_ms, start_timeout_ms;
 	int64_t patience_ms; /* how long the agent may owe an answer */
-	int cpu; /* -1: chosen by slot */
+	int cpu;             /* -1: chosen by slot */
+	int detached;        /* 1: it goes on when its creator goes, and leaves word of its end */
 };
 
 /* Read and check; errors name the field. */

@@ -70,7 +70,7 @@ static void give_up_clients(uv_timer_t *timer)
  * go). */
 static void finish(struct monitor *m)
 {
-	uint8_t frame[WIRE_HEADER + 4096 + WIRE_REASON_MAX + 64];
+	uint8_t frame[MONITOR_LAST_WORD];
 	struct monitor_usage usage;
 	char console[2048];
 	int n;
@@ -89,6 +89,9 @@ static void finish(struct monitor *m)
 			.console = wire_str(console)});
 	if (n > 0)
 		client_broadcast(m, frame, (size_t)n);
+	if (n > 0 && m->config->detached &&
+		send(m->keeper_fd, frame, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_error("the end could not be told to the keeper: %s", strerror(errno));
 	guest_close(&m->guest);
 	console_close(&m->console);
 	uv_close((uv_handle_t *)&m->keeper_poll, NULL);

@@ -45,6 +45,8 @@ struct keeper {
 	struct jail_machine machine;
 	pid_t monitor;
 	int64_t started_us;
+	uint8_t last_word[MONITOR_LAST_WORD]; /* of a detached one: how it ended */
+	size_t last_size;
 };
 
 /* Tell the creator that there will be no sandbox, and why. */
@@ -213,6 +215,18 @@ static void choose_cpu(struct keeper *k)
 	}
 }
 
+/* A detached keeper is nobody's child: its creator need not live to reap it. */
+static int leave_creator(struct error *err)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return error_sys(err, errno, "fork");
+	if (pid > 0)
+		_exit(0);
+	return 0;
+}
+
 static int prepare(struct keeper *k, struct error *err)
 {
 	struct jail_cgroup_limits limits;
@@ -223,6 +237,10 @@ static int prepare(struct keeper *k, struct error *err)
 	close(MONITOR_CONFIG_FD);
 	if (r)
 		return error_prefix(err, "monitor");
+	if (k->config.detached)
+		r = leave_creator(err);
+	if (r)
+		return r;
 	monitor_config_engine(&k->config, &k->engine_config);
 	k->engine = engine_find(k->config.engine_name, k->config.home, err);
 	if (!k->engine)
@@ -325,12 +343,48 @@ static void machine_over(struct keeper *k)
 		log_debug("the monitor is gone before its machine");
 }
 
+/* The monitor asks for the machine's end, or says how it all ended. */
+static void listen_to_monitor(struct keeper *k)
+{
+	uint8_t bytes[MONITOR_LAST_WORD];
+	ssize_t n;
+
+	while ((n = recv(k->note_ours, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0) {
+		if (n == 1) {
+			kill_machine(k);
+		} else {
+			memcpy(k->last_word, bytes, (size_t)n);
+			k->last_size = (size_t)n;
+		}
+	}
+}
+
+/* For whoever asks later: data, which its reader checks. */
+static void leave_word(struct keeper *k)
+{
+	char path[704];
+	struct error err = {0};
+	int n;
+
+	listen_to_monitor(k);
+	if (!k->last_size) {
+		n = wire_put_mon_stopped(k->last_word, sizeof(k->last_word), 0, 0,
+			&(struct wire_mon_stopped){.reason = SANDBOX_STOPPED_MONITOR_LOST,
+				.detail = wire_str("its monitor died")});
+		k->last_size = n > 0 ? (size_t)n : 0;
+	}
+	if (text_format(path, sizeof(path), "%s/ended", k->config.home) ||
+		path_make(path, 0700, &err) ||
+		text_format(path, sizeof(path), "%s/ended/%s", k->config.home, k->config.id) ||
+		path_write_whole(path, k->last_word, k->last_size, 0600, &err))
+		log_error("%s", error_message(&err));
+}
+
 static int watch(struct keeper *k)
 {
 	int monitor_pidfd = (int)syscall(SYS_pidfd_open, k->monitor, 0);
 	int signals, status = 0;
 	sigset_t mask;
-	uint8_t word;
 
 	if (monitor_pidfd < 0) { /* its end would go unnoticed */
 		log_error("pidfd_open: %s", strerror(errno));
@@ -358,8 +412,8 @@ static int watch(struct keeper *k)
 				k->monitor = 0;
 			kill_machine(k);
 		}
-		if (p[2].revents & POLLIN && recv(k->note_ours, &word, 1, MSG_DONTWAIT) == 1)
-			kill_machine(k);
+		if (p[2].revents & POLLIN)
+			listen_to_monitor(k);
 		else if (p[2].revents & POLLHUP)
 			kill_machine(k);
 		if (p[3].revents) {
@@ -452,6 +506,8 @@ int main(int argc, char **argv)
 	close_fd(&k->stream_theirs);
 	close_fd(&k->note_theirs);
 	status = k->monitor > 0 ? watch(k) : 1;
+	if (k->config.detached)
+		leave_word(k);
 	clean_up(k);
 	return status;
 }

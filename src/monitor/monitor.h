@@ -29,7 +29,7 @@
  * guest, checks direction, shape and credit of every frame of either side, and applies what the
  * guest cannot be trusted with: CPU limits by the host's measure and a watchdog on wall limits.
  */
-#define MONITOR_CLIENTS 8
+#define MONITOR_CLIENTS 64
 #define MONITOR_BACKLOG (4u << 20) /* bytes waiting for a client before the guest is held back */
 /* Bytes waiting for the guest before clients are held back: more than credit allows to a few
  * streams, so that a KILL or MON_STOP is heard even when the guest reads nothing. */
@@ -141,7 +141,12 @@ struct monitor_usage {
 	uint64_t cpu_us, memory_bytes, memory_peak_bytes, wall_us;
 };
 
-/* What the keeper tells once the machine's process has ended. */
+/*
+ * The monitor tells the keeper one byte, that the machine must end, and at last, when it is
+ * detached, the frame of its MON_STOPPED, which the keeper leaves in $SEALMARK_HOME/ended. What the
+ * keeper tells once the machine's process has ended:
+ */
+#define MONITOR_LAST_WORD 8192
 struct keeper_note {
 	int32_t status; /* as wait(2) */
 	int32_t unused;

@@ -79,19 +79,20 @@ int connection_fill(struct sandbox *s, struct error *err)
 	return 0;
 }
 
-static void take_stopped(struct sandbox *s, const struct wire_frame *f)
+int connection_end(const struct wire_frame *f, struct sandbox_end *end)
 {
 	struct wire_mon_stopped m;
 
-	if (wire_get_mon_stopped(f->payload, f->length, &m))
-		return;
-	s->end.reason = m.reason > SANDBOX_RUNNING && m.reason < SANDBOX_STOP_REASONS
-				? (enum sandbox_stop_reason)m.reason
-				: SANDBOX_STOPPED_MONITOR_LOST;
-	text_copy(s->end.detail, sizeof(s->end.detail), m.detail.text);
-	text_copy(s->end.console, sizeof(s->end.console), m.console.text);
-	s->end.usage = (struct sandbox_usage){
+	if (f->type != WIRE_MON_STOPPED || wire_get_mon_stopped(f->payload, f->length, &m))
+		return -EPROTO;
+	end->reason = m.reason > SANDBOX_RUNNING && m.reason < SANDBOX_STOP_REASONS
+			      ? (enum sandbox_stop_reason)m.reason
+			      : SANDBOX_STOPPED_MONITOR_LOST;
+	text_copy(end->detail, sizeof(end->detail), m.detail.text);
+	text_copy(end->console, sizeof(end->console), m.console.text);
+	end->usage = (struct sandbox_usage){
 		.cpu_us = m.cpu_us, .memory_peak_bytes = m.memory_peak_bytes, .wall_us = m.wall_us};
+	return 0;
 }
 
 static void take_ready(struct sandbox *s, const struct wire_frame *f)
@@ -128,7 +129,7 @@ static int next_frame(struct sandbox *s, struct wire_frame *f, size_t *drop, str
 	}
 	*drop = (size_t)n;
 	if (f->type == WIRE_MON_STOPPED) {
-		take_stopped(s, f);
+		connection_end(f, &s->end);
 		return connection_over(s, err);
 	}
 	if (f->type == WIRE_MON_READY)

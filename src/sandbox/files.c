@@ -155,6 +155,20 @@ int sandbox_read(struct sandbox *s, const char *path, size_t limit, uint32_t as,
 	return r;
 }
 
+int sandbox_read_to(struct sandbox *s, const char *path, uint32_t as,
+	int (*on_bytes)(void *context, const void *bytes, size_t count), void *context,
+	struct error *err)
+{
+	struct operation op;
+	int r = check_path(path, err);
+
+	if (!r)
+		r = REQUEST(file_read, &op,
+			(&(struct wire_file_read){.path = wire_str(path), .uid = as, .gid = as}),
+			err);
+	return r ? r : receive(&op, path, on_bytes, context, err);
+}
+
 int sandbox_get_tar(struct sandbox *s, const char *path, uint32_t as,
 	int (*on_bytes)(void *context, const void *bytes, size_t count), void *context,
 	struct error *err)
@@ -183,6 +197,31 @@ int sandbox_put_tar(struct sandbox *s, const char *path, const void *bytes, size
 				.flags = WIRE_PARENTS}),
 			err);
 	return r ? r : op_conclude(&op, op_input(&op, bytes, count, err), path, err);
+}
+
+int sandbox_put_tar_from(struct sandbox *s, const char *path,
+	int (*next)(void *context, const void **bytes, size_t *count), void *context, uint32_t uid,
+	uint32_t gid, struct error *err)
+{
+	const void *bytes;
+	struct operation op;
+	size_t count;
+	int r = check_path(path, err), n = 1;
+
+	if (!r)
+		r = REQUEST(tar_in, &op,
+			(&(struct wire_tar_in){.path = wire_str(path),
+				.uid = uid,
+				.gid = gid,
+				.flags = WIRE_PARENTS}),
+			err);
+	if (r)
+		return r;
+	while (!r && (n = next(context, &bytes, &count)) > 0)
+		r = op_input(&op, bytes, count, err);
+	if (!r && n < 0)
+		r = error_set(err, n, "the archive could not be read");
+	return op_conclude(&op, r, path, err);
 }
 
 static int take_entry(const struct wire_frame *f, struct sandbox_entry *e)

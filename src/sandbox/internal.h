@@ -9,7 +9,7 @@
 
 struct sandbox {
 	int fd;       /* -1 once it is over */
-	pid_t keeper; /* 0 once reaped */
+	pid_t keeper; /* 0 once reaped; never with a detached one, which nobody reaps */
 	bool ready;
 	bool over;
 	uint32_t next_stream;
@@ -67,6 +67,8 @@ int connection_fill(struct sandbox *s, struct error *err);
 int connection_over(struct sandbox *s, struct error *err);
 /* Wait until stream 0 says MON_READY or it is over, or the deadline (clock_ms). */
 int connection_ready(struct sandbox *s, int64_t deadline_ms, struct error *err);
+/* What a MON_STOPPED frame says; -EPROTO when it is none. */
+int connection_end(const struct wire_frame *f, struct sandbox_end *end);
 /* Wait for MON_STOPPED or the end of the connection. */
 void connection_drain(struct sandbox *s, int64_t deadline_ms);
 

@@ -42,18 +42,19 @@ static int64_t patience(const struct sandbox_spec *spec)
 static json_t *config_object(
 	const struct sandbox_spec *spec, const char *id, const char *home, const char *initrd)
 {
-	return json_pack("{ss ss ss ss* ss* ss* ss* ss si si si sI sI sI si}", "id", id, "engine",
-		spec->engine ? spec->engine : "auto", "home", home, "image", spec->image, "kernel",
-		spec->kernel, "initrd", initrd, "script", spec->script, "require_isolation",
-		spec->require_isolation ? spec->require_isolation : "process", "memory_mib",
-		spec->memory_mib ? (int)spec->memory_mib : DEFAULT_MEMORY_MIB, "disk_mib",
-		spec->disk_mib ? (int)spec->disk_mib : DEFAULT_DISK_MIB, "files_most",
+	return json_pack("{ss ss ss ss* ss* ss* ss* ss si si si sI sI sI si si}", "id", id,
+		"engine", spec->engine ? spec->engine : "auto", "home", home, "image", spec->image,
+		"kernel", spec->kernel, "initrd", initrd, "script", spec->script,
+		"require_isolation", spec->require_isolation ? spec->require_isolation : "process",
+		"memory_mib", spec->memory_mib ? (int)spec->memory_mib : DEFAULT_MEMORY_MIB,
+		"disk_mib", spec->disk_mib ? (int)spec->disk_mib : DEFAULT_DISK_MIB, "files_most",
 		spec->files_most ? (int)spec->files_most : DEFAULT_FILES, "lease_ms",
 		(json_int_t)(spec->lease_ms > 0 ? spec->lease_ms : DEFAULT_LEASE_MS),
 		"start_timeout_ms",
 		(json_int_t)(spec->start_timeout_ms > 0 ? spec->start_timeout_ms
 							: DEFAULT_START_MS),
-		"patience_ms", (json_int_t)patience(spec), "cpu", spec->cpu);
+		"patience_ms", (json_int_t)patience(spec), "cpu", spec->cpu, "detached",
+		spec->detached ? 1 : 0);
 }
 
 /* a pipe that already holds the configuration; its read end */
@@ -99,7 +100,17 @@ static int move_up(int fd)
 	return high;
 }
 
-static int spawn_monitor(struct sandbox *s, int config_fd, struct error *err)
+static void wait_child(struct sandbox *s)
+{
+	int status;
+
+	while (s->keeper > 0) {
+		if (waitpid(s->keeper, &status, 0) == s->keeper || errno != EINTR)
+			s->keeper = 0;
+	}
+}
+
+static int spawn_monitor(struct sandbox *s, int config_fd, bool detached, struct error *err)
 {
 	char program[PATH_MAX];
 	char *argv[] = {program, NULL};
@@ -140,6 +151,8 @@ static int spawn_monitor(struct sandbox *s, int config_fd, struct error *err)
 		s->keeper = 0;
 		return error_sys(err, r, "%s", program);
 	}
+	if (detached) /* what was started has left a child that is nobody's, and ends at once */
+		wait_child(s);
 	return 0;
 }
 
@@ -154,11 +167,22 @@ static void sweep_once(const struct sandbox_spec *spec)
 		log_warning("cannot remove leftovers: %s", error_message(&err));
 }
 
+static void ask_to_stop(struct sandbox *s)
+{
+	uint8_t frame[WIRE_HEADER];
+	struct operation op;
+	int n;
+
+	op_begin(s, &op);
+	n = wire_put_mon_stop(frame, sizeof(frame), op.stream, 0, &(struct wire_mon_stop){0});
+	op_send(&op, frame, (size_t)n, NULL);
+}
+
 int sandbox_create(const struct sandbox_spec *spec, struct sandbox **out, struct error *err)
 {
 	int64_t start_ms = spec->start_timeout_ms > 0 ? spec->start_timeout_ms : DEFAULT_START_MS;
 	struct sandbox *s = calloc(1, sizeof(*s));
-	int config, r;
+	int config, r = 0;
 
 	*out = NULL;
 	if (!s)
@@ -166,11 +190,17 @@ int sandbox_create(const struct sandbox_spec *spec, struct sandbox **out, struct
 	sweep_once(spec);
 	s->fd = -1;
 	s->patience_ms = patience(spec);
-	id_uuid(s->info.id);
-	config = config_pipe(spec, s->info.id, err);
-	r = config < 0 ? config : spawn_monitor(s, config, err);
+	if (spec->id)
+		r = text_copy(s->info.id, sizeof(s->info.id), spec->id);
+	else
+		id_uuid(s->info.id);
+	config = r ? error_set(err, r, "the sandbox's id is too long")
+		   : config_pipe(spec, s->info.id, err);
+	r = config < 0 ? config : spawn_monitor(s, config, spec->detached, err);
 	if (!r) /* the monitor's own timeout comes first */
 		r = connection_ready(s, clock_deadline_ms(start_ms + 10000), err);
+	if (r && spec->detached && s->fd >= 0)
+		ask_to_stop(s);
 	if (r) {
 		sandbox_free(s);
 		return r;
@@ -195,7 +225,7 @@ static bool has_ended(int pidfd)
 /* The keeper ends by itself once its connection is closed; one that does not is told to. */
 static void reap(struct sandbox *s)
 {
-	int status, pidfd = -1;
+	int pidfd = -1;
 
 	close_fd(&s->fd);
 	if (s->keeper > 0)
@@ -206,23 +236,13 @@ static void reap(struct sandbox *s)
 			kill(s->keeper, SIGKILL); /* what it leaves is swept later */
 	}
 	close_fd(&pidfd);
-	while (s->keeper > 0) {
-		if (waitpid(s->keeper, &status, 0) == s->keeper || errno != EINTR)
-			s->keeper = 0;
-	}
+	wait_child(s);
 }
 
 int sandbox_stop(struct sandbox *s, struct sandbox_usage *usage, struct error *err)
 {
-	uint8_t frame[WIRE_HEADER];
-	struct operation op;
-	int n;
-
 	if (!s->over) {
-		op_begin(s, &op);
-		n = wire_put_mon_stop(
-			frame, sizeof(frame), op.stream, 0, &(struct wire_mon_stop){0});
-		op_send(&op, frame, (size_t)n, NULL);
+		ask_to_stop(s);
 		connection_drain(s, clock_deadline_ms(30000));
 		connection_over(s, NULL);
 	}

@@ -16,6 +16,10 @@
  * one connection to it; when that connection closes (sandbox_free, death of this process) the
  * sandbox ends. Calls block and are for one thread at a time per sandbox; different sandboxes may
  * be used from different threads. All bytes that come from the guest are data.
+ *
+ * A detached sandbox ends by its lease, by sandbox_stop() or by a fault only: its creator may go,
+ * and sandbox_attach() reaches it again by its id. How it ended stays in <home>/ended/<id> until
+ * sandbox_forget().
  */
 struct sandbox;
 
@@ -34,6 +38,8 @@ struct sandbox_spec {
 	int cpu;                  /* host CPU to pin to, -1: chosen by the monitor */
 	const char
 		*require_isolation; /* refuse to start when weaker, see jail.h; NULL: "process" */
+	bool detached;
+	const char *id; /* a new UUID, known to the caller before it exists; NULL: made here */
 };
 
 /* enum sandbox_stop_reason is in wire.h: it travels in MON_STOPPED. */
@@ -73,7 +79,23 @@ int sandbox_create(const struct sandbox_spec *spec, struct sandbox **out, struct
 /* Stop and wait until nothing of it is left on the host; final usage in *usage if not NULL. */
 int sandbox_stop(struct sandbox *s, struct sandbox_usage *usage, struct error *err);
 
-/* Stop if still running and free; NULL is fine. */
+/*
+ * A further connection to a sandbox of this home, which may still be starting: waits until it is
+ * ready. It works as a created one; sandbox_free() only closes it. Helpers of other processes may
+ * do so too. -ENODEV: it is over, or there is none (ask sandbox_look()); -EBUSY: it has as many
+ * connections as it takes; -ETIMEDOUT: it did not become ready within timeout_ms.
+ */
+int sandbox_attach(const char *home, const char *id, int64_t timeout_ms, struct sandbox **out,
+	struct error *err);
+
+/* What is known of a detached sandbox without a connection: 1 when its keeper lives, 0 when it is
+ * over (*end says how; MONITOR_LOST when no word was left: nothing is known then), -ENOENT when
+ * there is no trace of it. */
+int sandbox_look(const char *home, const char *id, struct sandbox_end *end, struct error *err);
+/* Remove the word of its end. */
+void sandbox_forget(const char *home, const char *id);
+
+/* Stop if still running (unless detached or attached) and free; NULL is fine. */
 void sandbox_free(struct sandbox *s);
 
 const struct sandbox_info *sandbox_info(const struct sandbox *s);
@@ -154,6 +176,10 @@ int sandbox_write_fd(
  */
 int sandbox_read(struct sandbox *s, const char *path, size_t limit, uint32_t as, struct buffer *out,
 	struct error *err);
+/* the bytes as they come; a result other than 0 of on_bytes ends it and is the answer */
+int sandbox_read_to(struct sandbox *s, const char *path, uint32_t as,
+	int (*on_bytes)(void *context, const void *bytes, size_t count), void *context,
+	struct error *err);
 int sandbox_stat(struct sandbox *s, const char *path, uint32_t as, struct sandbox_entry *out,
 	struct error *err);
 /* *out: array of *count entries, free with sandbox_entries_free */
@@ -176,6 +202,11 @@ int sandbox_chown(
  * symbolic links that stay inside; mode and names kept; nothing else). */
 int sandbox_put_tar(struct sandbox *s, const char *path, const void *bytes, size_t count,
 	uint32_t uid, uint32_t gid, struct error *err);
+/* the same, with bytes asked for as the guest takes them: `next` gives 1 with bytes, 0 at their
+ * end, or a negative errno, which is the answer */
+int sandbox_put_tar_from(struct sandbox *s, const char *path,
+	int (*next)(void *context, const void **bytes, size_t *count), void *context, uint32_t uid,
+	uint32_t gid, struct error *err);
 int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint32_t uid,
 	uint32_t gid, uint64_t limit_bytes, struct error *err);
 int sandbox_get_tar(struct sandbox *s, const char *path, uint32_t as,

@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#define HOME_ID "test" /* of a sandbox that a test names itself */
+/* HOME_ID, of a sandbox that a test names itself, comes from meson: each program has its own, since
+ * a cgroup of that name is of the whole host. */
 
 struct home {
 	char path[64], script[80];

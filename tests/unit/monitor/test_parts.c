@@ -80,7 +80,7 @@ static void numbers_have_bounds(void **state)
 		const char *name;
 		long long least, most;
 	} bounds[] = {{"memory_mib", 64, 65536}, {"disk_mib", 1, 65536}, {"cpu", -1, 4095},
-		{"lease_ms", 1, 1LL << 40}, {"start_timeout_ms", 1, 600000}};
+		{"detached", 0, 1}, {"lease_ms", 1, 1LL << 40}, {"start_timeout_ms", 1, 600000}};
 	struct monitor_config c;
 
 	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
