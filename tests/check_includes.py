@@ -16,7 +16,8 @@ LEVELS = [
     {"engine", "jail", "monitor"},
     {"sandbox", "image", "meter", "store"},
     {"grade", "gradebook", "intake"},
-    {"cli", "api"},
+    {"api"},
+    {"cli"},
 ]
 ONLY = {"wire": {"wire"}, "agent": {"agent", "wire"}, "base": {"base"}}
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}

@@ -101,6 +101,10 @@ extern const struct cli_command cli_grade;
 extern const struct cli_command cli_sandbox_run;
 extern const struct cli_command cli_image_ls;
 extern const struct cli_command cli_image_show;
+extern const struct cli_command cli_serve;
+extern const struct cli_command cli_keys_create;
+extern const struct cli_command cli_keys_ls;
+extern const struct cli_command cli_keys_revoke;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_setup;
 

@@ -41,6 +41,66 @@ static const char *const migrations[] = {
 	" previous TEXT NOT NULL," /* hash of the record before it; '' for the first */
 	" hash TEXT NOT NULL);"
 	"CREATE INDEX record_student ON record (run, student, seq);",
+
+	/* 2: the platform. Times are milliseconds since 1970, 0 for never. */
+	"CREATE TABLE api_key ("
+	" id TEXT PRIMARY KEY,"
+	" hash TEXT NOT NULL UNIQUE," /* SHA-256 of the whole key */
+	" name TEXT NOT NULL,"
+	" access TEXT NOT NULL,"
+	" account INTEGER NOT NULL," /* 1: sees what every key made */
+	" created_ms INTEGER NOT NULL,"
+	" revoked_ms INTEGER NOT NULL DEFAULT 0);"
+	"CREATE TABLE sandbox ("
+	" seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" id TEXT NOT NULL UNIQUE,"
+	" owner TEXT NOT NULL," /* api_key.id */
+	" name TEXT,"
+	" state INTEGER NOT NULL," /* enum store_sandbox_state */
+	" vcpu INTEGER NOT NULL,"
+	" memory_mib INTEGER NOT NULL,"
+	" disk_mib INTEGER NOT NULL,"
+	" created_ms INTEGER NOT NULL,"
+	" ready_ms INTEGER NOT NULL DEFAULT 0,"
+	" expires_ms INTEGER NOT NULL DEFAULT 0,"
+	" ended_ms INTEGER NOT NULL DEFAULT 0,"
+	" active_ms INTEGER NOT NULL DEFAULT 0,"
+	" deleted_ms INTEGER NOT NULL DEFAULT 0,"
+	" stop_reason TEXT NOT NULL DEFAULT '',"
+	" detail TEXT NOT NULL DEFAULT '',"
+	" isolation TEXT NOT NULL DEFAULT '',"
+	" labels TEXT NOT NULL," /* JSON object of strings */
+	" spec TEXT NOT NULL);"  /* JSON object: everything else that was asked for */
+	"CREATE INDEX sandbox_live ON sandbox (state) WHERE state < 3;"
+	"CREATE UNIQUE INDEX sandbox_name ON sandbox (owner, name) WHERE state < 3;"
+	"CREATE INDEX sandbox_owner ON sandbox (owner, seq);"
+	"CREATE TABLE label ("
+	" sandbox TEXT NOT NULL REFERENCES sandbox (id) ON DELETE CASCADE,"
+	" name TEXT NOT NULL,"
+	" value TEXT NOT NULL,"
+	" PRIMARY KEY (sandbox, name)) WITHOUT ROWID;"
+	"CREATE INDEX label_value ON label (name, value, sandbox);"
+	"CREATE TABLE replay ("
+	" owner TEXT NOT NULL,"
+	" key TEXT NOT NULL,"
+	" hash TEXT NOT NULL,"     /* of the request */
+	" server TEXT NOT NULL,"   /* the process that works on it; '' once answered */
+	" resource TEXT NOT NULL," /* what it has made, '' when nothing yet */
+	" status INTEGER NOT NULL,"
+	" body TEXT NOT NULL,"
+	" created_ms INTEGER NOT NULL,"
+	" PRIMARY KEY (owner, key)) WITHOUT ROWID;"
+	"CREATE INDEX replay_created ON replay (created_ms);"
+	"CREATE TABLE upload ("
+	" id TEXT PRIMARY KEY,"
+	" sandbox TEXT NOT NULL,"
+	" archive INTEGER NOT NULL,"
+	" path TEXT NOT NULL,"
+	" size INTEGER NOT NULL," /* -1: not known before */
+	" sha256 TEXT NOT NULL,"
+	" mode INTEGER NOT NULL,"
+	" root INTEGER NOT NULL,"
+	" created_ms INTEGER NOT NULL) WITHOUT ROWID;",
 };
 
 int store_migrate(struct store *store, struct error *err)

@@ -88,6 +88,24 @@ int store_execute(struct store *store, struct error *err, const char *sql, const
 	return store_finish(store, s, err);
 }
 
+int store_row(struct store *store, sqlite3_stmt *s, struct error *err)
+{
+	int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+
+	if (code == SQLITE_ROW)
+		return 0;
+	if (code == SQLITE_DONE)
+		return error_set(err, -ENOENT, "there is no such row");
+	return s ? store_error(store, code, err) : -EIO;
+}
+
+char *store_text(sqlite3_stmt *s, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(s, column);
+
+	return text ? strdup(text) : NULL;
+}
+
 int store_begin(struct store *store, bool durable, struct error *err)
 {
 	int r;

@@ -35,6 +35,11 @@ int store_execute(struct store *store, struct error *err, const char *sql, const
 int store_begin(struct store *store, bool durable, struct error *err);
 int store_end(struct store *store, int r, struct error *err);
 
+/* Step a statement that gives one row: 0, -ENOENT, or the failure. It is not finished. */
+int store_row(struct store *store, sqlite3_stmt *statement, struct error *err);
+/* A column's text, to be freed by the caller; NULL for NULL and when memory is out. */
+char *store_text(sqlite3_stmt *statement, int column);
+
 /* Add to the chain, within a transaction. */
 int store_append(
 	struct store *store, int64_t run, const struct store_record *record, struct error *err);

@@ -458,19 +458,21 @@ static void places_are_limited(void **state)
 	host_end(&h);
 }
 
+#define MORE 63 /* MONITOR_CLIENTS beside the owner */
+
 static void more_connections_than_places(void **state)
 {
-	struct host owner, client[7], one_more = {0};
+	struct host owner, client[MORE], one_more = {0};
 
 	monitor_ready(&owner, *state, "", NULL);
-	for (size_t i = 0; i < 7; i++)
+	for (size_t i = 0; i < MORE; i++)
 		monitor_attach(&client[i], *state);
-	for (size_t i = 0; i < 7; i++)
+	for (size_t i = 0; i < MORE; i++)
 		monitor_ping(&client[i], 1);
 	monitor_connect(&one_more, *state);
 	assert_int_equal(host_next(&one_more), 0);
 	monitor_detach(&one_more);
-	for (size_t i = 0; i < 7; i++)
+	for (size_t i = 0; i < MORE; i++)
 		monitor_detach(&client[i]);
 	monitor_ping(&owner, 1);
 	host_end(&owner);

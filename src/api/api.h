@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 - the platform's HTTP server, for `sealmark serve`. */
+#ifndef SEALMARK_API_API_H
+#define SEALMARK_API_API_H
+
+#include "base/error.h"
+#include "store/platform.h"
+
+#include <stdint.h>
+
+/*
+ * The server keeps no state of sandboxes in memory: what it is told goes into the store, and what
+ * is true is asked of the monitors. Killed and started again on the same store and home, it goes
+ * on where it was.
+ */
+struct api_options {
+	const char *home;         /* NULL: path_home() */
+	const char *store;        /* path of the SQLite store */
+	const char *listen;       /* HOST:PORT (port 0: any free one), [V6]:PORT or unix:PATH */
+	const char *tls_cert;     /* path of the certificates, PEM; NULL: plain HTTP */
+	const char *tls_key;      /* and of the private key */
+	const char *engine;       /* of new sandboxes: "auto", "uml" or "fake" */
+	const char *script;       /* engine fake: its script */
+	const char *isolation;    /* refuse to start machines weaker than this; NULL: "process" */
+	uint32_t sandboxes_most;  /* at once; 0: eight for each CPU */
+	uint32_t memory_most_mib; /* of all sandboxes together; 0: three quarters of the host's */
+	uint32_t rate; /* requests a second of one key; 0: 50, in bursts of four times that */
+};
+
+struct api_server;
+
+/* Check options, store, images and certificates, then listen. What is wrong is said with the cure.
+ * With `check` only the former is done, and *out stays NULL. */
+int api_start(
+	const struct api_options *options, bool check, struct api_server **out, struct error *err);
+/* Where it listens: "http://127.0.0.1:8080", "unix:/run/sealmark.sock". */
+const char *api_address(const struct api_server *server);
+/* The store it uses; it stays the server's. */
+struct store *api_store(struct api_server *server);
+/* Refuse new requests, finish those under way, close. Sandboxes go on. NULL is fine. */
+void api_stop(struct api_server *server);
+
+/* --- keys: "rtcloud_<uuid>_<43 letters>" --- */
+#define API_KEY_SIZE 96
+
+/* A new key in the store, which keeps its hash only. Its text, shown once, is in `text`. */
+int api_key_create(struct store *store, const char *name, const char *access, bool account,
+	char *text, struct store_api_key *out, struct error *err);
+
+#endif

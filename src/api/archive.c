@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 - .../files/archive: folders as tar, packed and unpacked. */
+#include "api/internal.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "base/text.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <string.h>
+
+/*
+ * The guest packs and unpacks; here the stream is only compressed or decompressed (libarchive's
+ * "raw" format: a filter, and one entry without a name). A bomb is bounded by the sandbox's disk.
+ */
+
+/* --- out --- */
+
+struct packing {
+	struct sandbox *sandbox;
+	char *path;
+	uint32_t as;
+	bool gzip;
+};
+
+static void packing_free(void *context)
+{
+	struct packing *p = context;
+
+	sandbox_free(p->sandbox);
+	free(p->path);
+	free(p);
+}
+
+static int write_plain(void *context, const void *bytes, size_t count)
+{
+	return path_write_fd(*(int *)context, bytes, count);
+}
+
+static int write_packed(void *context, const void *bytes, size_t count)
+{
+	return archive_write_data(context, bytes, count) == (la_ssize_t)count ? 0 : -EPIPE;
+}
+
+static struct archive *compressor(int fd)
+{
+	struct archive *a = archive_write_new();
+	struct archive_entry *entry = archive_entry_new();
+	bool fine = a && entry && archive_write_set_format_raw(a) == ARCHIVE_OK &&
+		    archive_write_add_filter_gzip(a) == ARCHIVE_OK &&
+		    archive_write_set_options(a, "gzip:compression-level=1") == ARCHIVE_OK &&
+		    archive_write_set_bytes_in_last_block(a, 1) == ARCHIVE_OK &&
+		    archive_write_open_fd(a, fd) == ARCHIVE_OK;
+
+	if (fine) {
+		archive_entry_set_filetype(entry, AE_IFREG);
+		fine = archive_write_header(a, entry) == ARCHIVE_OK;
+	}
+	archive_entry_free(entry);
+	if (!fine) {
+		archive_write_free(a);
+		return NULL;
+	}
+	return a;
+}
+
+static bool produce(void *context, int fd)
+{
+	struct packing *p = context;
+	struct archive *a = p->gzip ? compressor(fd) : NULL;
+	bool whole;
+
+	if (p->gzip && !a)
+		return false;
+	whole = sandbox_get_tar(p->sandbox, p->path, p->as, a ? write_packed : write_plain,
+			a ? (void *)a : (void *)&fd, NULL) == 0;
+	if (a && !whole)
+		archive_write_fail(a);
+	else if (a)
+		whole = archive_write_close(a) == ARCHIVE_OK;
+	archive_write_free(a);
+	return whole;
+}
+
+/* is it a folder that this user may look into? */
+static bool check_folder(
+	struct request *q, const struct store_sandbox *record, const struct packing *p)
+{
+	struct sandbox_entry e = {0};
+	struct error err = {0};
+	int r = sandbox_stat(p->sandbox, p->path, p->as, &e, &err);
+
+	if (!r && e.type != WIRE_FILE_DIRECTORY)
+		r = error_set(&err, -ENOTDIR, "%s: is not a directory", p->path);
+	if (r)
+		life_failure(q, record, r, &err, true);
+	free(e.path);
+	free(e.target);
+	return !r;
+}
+
+static bool is_root(const struct request *q)
+{
+	return strcmp(request_text(q->query, "user", "sandbox"), "root") == 0;
+}
+
+void archive_get(struct request *q)
+{
+	const char *path = request_text(q->query, "path", "");
+	struct packing *p = calloc(1, sizeof(*p));
+	struct stream_source source = {.produce = produce,
+		.done = packing_free,
+		.context = p,
+		.type = "application/x-tar",
+		.size = -1};
+	struct store_sandbox record = {0};
+	struct sandbox_user user;
+	json_t *spec;
+
+	if (!p || !(p->path = strdup(path))) {
+		free(p);
+		answer_error(q, API_INTERNAL, NULL, "Out of memory.");
+		return;
+	}
+	p->gzip = request_boolean(q->query, "gzip", false);
+	if (p->gzip)
+		source.type = "application/gzip";
+	if (json_array_size(json_object_get(q->query, "exclude")))
+		answer_error(q, API_UNAVAILABLE, NULL,
+			"Archives without some paths: not available on this server.");
+	else if (path[0] != '/')
+		answer_error(q, API_INVALID_REQUEST, NULL, "path must be an absolute path.");
+	else
+		p->sandbox = life_attach(q, &record);
+	if (p->sandbox) {
+		spec = json_loads(record.spec, 0, NULL);
+		sandbox_user(spec, is_root(q), &user);
+		json_decref(spec);
+		p->as = user.uid;
+	}
+	if (p->sandbox && check_folder(q, &record, p))
+		stream_answer(q, &source);
+	else
+		packing_free(p);
+	store_sandbox_fini(&record);
+}
+
+/* --- in --- */
+
+struct unpacking {
+	struct archive *archive;
+	uint64_t left; /* bytes that may still come out */
+	bool broken, too_large;
+};
+
+static int next(void *context, const void **bytes, size_t *count)
+{
+	struct unpacking *u = context;
+	la_int64_t offset;
+	int r;
+
+	do {
+		r = archive_read_data_block(u->archive, bytes, count, &offset);
+	} while (r == ARCHIVE_OK && *count == 0);
+	if (r == ARCHIVE_EOF)
+		return 0;
+	u->broken = r != ARCHIVE_OK;
+	u->too_large = !u->broken && *count > u->left;
+	if (u->broken || u->too_large)
+		return u->broken ? -EBADMSG : -EFBIG;
+	u->left -= *count;
+	return 1;
+}
+
+static struct archive *decompressor(const struct unpack *unpack)
+{
+	struct archive *a = archive_read_new();
+	struct archive_entry *entry;
+
+	if (a && archive_read_support_filter_gzip(a) == ARCHIVE_OK &&
+		archive_read_support_format_raw(a) == ARCHIVE_OK &&
+		(unpack->bytes ? archive_read_open_memory(a, unpack->bytes, unpack->count)
+			       : archive_read_open_fd(a, unpack->fd, 65536)) == ARCHIVE_OK &&
+		archive_read_next_header(a, &entry) == ARCHIVE_OK)
+		return a;
+	archive_read_free(a);
+	return NULL;
+}
+
+static int put(struct sandbox *s, const struct unpack *unpack, struct unpacking *u,
+	const struct sandbox_user *user, struct error *err)
+{
+	int r;
+
+	u->archive = decompressor(unpack);
+	if (!u->archive)
+		return error_set(err, -EBADMSG, "this is neither tar nor gzip");
+	r = sandbox_put_tar_from(s, unpack->path, next, u, user->uid, user->gid, err);
+	archive_read_free(u->archive);
+	if (u->broken)
+		return error_set(err, -EBADMSG, "the archive is damaged");
+	if (u->too_large)
+		return error_set(err, -EFBIG, "the archive is larger than the sandbox's disk");
+	/* what the guest's own reader does not take */
+	return r == -EPROTO || r == -EILSEQ ? -EBADMSG : r;
+}
+
+void archive_unpack(struct request *q, const struct unpack *unpack)
+{
+	struct unpacking u = {0};
+	struct store_sandbox record;
+	struct sandbox_user user;
+	struct error err = {0};
+	struct sandbox *s;
+	json_t *spec;
+	int r;
+
+	s = life_attach(q, &record);
+	if (!s)
+		return;
+	spec = json_loads(record.spec, 0, NULL);
+	sandbox_user(spec, unpack->root, &user);
+	u.left = (uint64_t)record.disk_mib << 20;
+	r = put(s, unpack, &u, &user, &err);
+	if (r)
+		life_failure(q, &record, r, &err, true);
+	else
+		answer_json(q, 200, json_pack("{ss sb}", "path", unpack->path, "unpacked", 1));
+	json_decref(spec);
+	sandbox_free(s);
+	store_sandbox_fini(&record);
+}
+
+void archive_put(struct request *q)
+{
+	const struct unpack unpack = {.path = request_text(q->query, "path", ""),
+		.root = is_root(q),
+		.bytes = buffer_bytes(&q->body),
+		.count = buffer_length(&q->body),
+		.fd = -1};
+
+	if (unpack.path[0] != '/')
+		answer_error(q, API_INVALID_REQUEST, NULL, "path must be an absolute path.");
+	else if (!unpack.count)
+		answer_error(q, API_INVALID_REQUEST, NULL, "The archive is empty.");
+	else
+		archive_unpack(q, &unpack);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 - what the files of the HTTP server share. */
+#ifndef SEALMARK_API_INTERNAL_H
+#define SEALMARK_API_INTERNAL_H
+
+#include "api/api.h"
+#include "base/buffer.h"
+#include "image/image.h"
+#include "sandbox/sandbox.h"
+
+#include <jansson.h>
+#include <microhttpd.h>
+#include <pthread.h>
+
+/*
+ * Theory of operation
+ *
+ * Each connection has a thread of libmicrohttpd. server.c gathers a request, finds its route in the
+ * table (routes.c), checks key, query and body against what the table says (validate.c), and calls
+ * the route's handler: straight-line blocking code that fills in the answer (answer.c). A change
+ * with an Idempotency-Key goes through replay.c, before and after its handler. Answers that are
+ * streams come from a thread of their own through a pipe (stream.c), so that the reader's pace
+ * holds back the guest.
+ *
+ * Life of sandboxes (life.c): the record is committed, with the quota, before the machine is
+ * started; a thread starts it, detached, and records that it is ready. Ends are learned from the
+ * word that keepers leave in <home>/ended (watch.c), and from the lock of a keeper that lives, when
+ * a record is read.
+ */
+
+/* Body and piece limits. */
+#define API_JSON_MOST  (4u << 20) /* stdin of a command comes in JSON */
+#define API_BYTES_MOST (1u << 20) /* of a file, a piece or an archive */
+#define API_WAIT_MOST  120
+
+/* --- errors: code, status, whether and when the same call may work again, hint --- */
+#define API_ERRORS(E)                                                                              \
+	E(INVALID_REQUEST, "invalid_request", 400, -1, NULL)                                       \
+	E(DISK_TOO_SMALL, "disk_too_small", 400, -1, "Ask for a larger diskMiB.")                  \
+	E(ENV_TOO_LARGE, "env_too_large", 400, -1, "At most 32 variables and 32 KiB together.")    \
+	E(INVALID_ENV, "invalid_env", 400, -1,                                                     \
+		"Names are letters, digits and _, and do not begin with a digit.")                 \
+	E(UNAUTHORIZED, "unauthorized", 401, -1,                                                   \
+		"Send \"Authorization: Bearer KEY\"; sealmark keys create makes a key.")           \
+	E(FORBIDDEN, "forbidden", 403, -1, NULL)                                                   \
+	E(PERMISSION_DENIED, "permission_denied", 403, -1, "This key may only read.")              \
+	E(NOT_FOUND, "not_found", 404, -1, NULL)                                                   \
+	E(ROUTE_NOT_FOUND, "route_not_found", 404, -1,                                             \
+		"GET /v1/openapi.json lists what there is.")                                       \
+	E(FILE_NOT_FOUND, "file_not_found", 404, -1, NULL)                                         \
+	E(IMAGE_NOT_FOUND, "image_not_found", 404, -1, "GET /v1/images lists what there is.")      \
+	E(SNAPSHOT_NOT_FOUND, "snapshot_not_found", 404, -1, NULL)                                 \
+	E(METHOD_NOT_ALLOWED, "method_not_allowed", 405, -1, NULL)                                 \
+	E(NO_CAPACITY, "no_capacity", 409, 1000,                                                   \
+		"It passes when a sandbox stops; send the same call again.")                       \
+	E(QUOTA_EXCEEDED, "quota_exceeded", 409, 1000,                                             \
+		"It passes when a sandbox stops; send the same call again.")                       \
+	E(NOT_RUNNING, "not_running", 409, -1, NULL)                                               \
+	E(SANDBOX_STOPPED, "sandbox_stopped", 409, -1, "Create another; stopReason says why.")     \
+	E(SANDBOX_NOT_READY, "sandbox_not_ready", 409, -1,                                         \
+		"Wait with GET /v1/sandboxes/{id}?waitFor=running.")                               \
+	E(IS_A_DIRECTORY, "is_a_directory", 409, -1, "GET .../files/archive takes folders.")       \
+	E(NOT_A_DIRECTORY, "not_a_directory", 409, -1, NULL)                                       \
+	E(DIRECTORY_NOT_EMPTY, "directory_not_empty", 409, -1, "Remove it with recursive: true.")  \
+	E(ALREADY_EXISTS, "already_exists", 409, -1, "Rename with overwrite: true to replace it.") \
+	E(DISK_FULL, "disk_full", 409, -1, NULL)                                                   \
+	E(NAME_TAKEN, "name_taken", 409, -1, "Use getOrCreate to have the one of that name.")      \
+	E(LEASE_TOO_SHORT, "lease_too_short", 409, -1, "Extend the lease first.")                  \
+	E(TOO_LARGE, "body_too_large", 413, -1, "Larger files go through POST .../uploads.")       \
+	E(KEY_REUSED, "idempotency_key_reused", 422, -1, "Use a new key for another request.")     \
+	E(RATE_LIMITED, "rate_limited", 429, 1000, NULL)                                           \
+	E(INTERNAL, "internal_error", 500, -1, NULL)                                               \
+	E(GUEST_FAILED, "guest_failed", 500, -1, NULL)                                             \
+	E(UNAVAILABLE, "unavailable", 501, -1, "This server does not have it yet.")                \
+	E(BUSY, "busy", 503, 1000, NULL)                                                           \
+	E(HOST_UNAVAILABLE, "host_unavailable", 503, 1000, NULL)                                   \
+	E(GUEST_BUSY, "guest_busy", 503, 250, NULL)
+
+enum api_error {
+#define E(NAME, code, status, retry_ms, hint) API_##NAME,
+	API_ERRORS(E)
+#undef E
+		API_ERROR_COUNT
+};
+
+/* --- routes --- */
+enum field_kind {
+	FIELD_TEXT,    /* least to most bytes */
+	FIELD_INTEGER, /* least to most */
+	FIELD_BOOLEAN,
+	FIELD_TEXTS, /* array (query: repeated) of at most `most` texts */
+	FIELD_MAP,   /* object of texts, at most `most` of them */
+	FIELD_OBJECT /* with `fields` */
+};
+
+struct field {
+	const char *name;
+	enum field_kind kind;
+	int64_t least, most;
+	bool required;
+	bool null;          /* null may be given, and is passed on */
+	const char *values; /* FIELD_TEXT, FIELD_TEXTS: "a|b|c", only these */
+	const struct field *fields;
+	const char *help; /* one sentence for openapi.json */
+};
+#define FIELDS_END                                                                                 \
+	{                                                                                          \
+		.name = NULL                                                                       \
+	}
+
+struct request;
+
+#define ROUTE_OPEN      1u /* needs no key */
+#define ROUTE_NO_REPLAY 2u /* by its nature done again without harm, or a stream */
+
+struct route {
+	const char *method;
+	const char *path; /* "/v1/sandboxes/{id}:stop" */
+	const char *summary;
+	void (*handle)(struct request *q); /* NULL: unavailable */
+	const struct field *query, *body;
+	uint64_t bytes_most; /* the body is bytes, not JSON */
+	unsigned flags;
+	int status;          /* of a success, for openapi.json; 0: 200 */
+	const char *answers; /* media type of a success; NULL: application/json */
+};
+extern const struct route api_routes[]; /* ends with method NULL */
+
+#define ROUTE_PARAMS     2
+#define ROUTE_PARAM_MOST 128
+
+/* 0, -ENOENT: no such path, -EINVAL: the path is there, with other methods. */
+int route_find(const char *method, const char *path, const struct route **out,
+	char params[ROUTE_PARAMS][ROUTE_PARAM_MOST]);
+
+/*
+ * Check `value` (an object) against fields; what is wrong goes to `issues` as
+ * {"path": "network.allow[3]", "message": "..."}.
+ */
+void validate_object(
+	const struct field *fields, const json_t *value, const char *path, json_t *issues);
+/* The same for a query, whose values are turned from text into what the fields say. */
+void validate_query(const struct field *fields, const json_t *given, json_t *out, json_t *issues);
+
+/* The OpenAPI document of a table. */
+json_t *openapi_document(const struct route *routes);
+
+/* --- server and request --- */
+struct rate;
+
+struct api_server {
+	struct api_options options;
+	char home[512];
+	char address[512];
+	char socket_path[108]; /* to be unlinked at the end */
+	char epoch[ID_SIZE];   /* of this process, in records of what is under way */
+	struct store *store;
+	struct MHD_Daemon *daemon;
+	char *cert, *key;
+	struct store_quota quota;
+	uint32_t vcpu_most;
+	struct rate *rate;
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* some record has changed */
+	uint64_t changes;
+	char (*starting)[ID_SIZE]; /* records whose machines threads of this process start */
+	size_t starting_count, starting_room;
+	bool stopping;
+
+	pthread_t watcher;
+	bool watching;
+	int wake_fd, inotify_fd;
+};
+
+struct request {
+	struct api_server *server;
+	struct MHD_Connection *connection;
+	const struct route *route;
+	const char *method;
+	char *path;
+	char id[ID_SIZE]; /* x-request-id */
+	char params[ROUTE_PARAMS][ROUTE_PARAM_MOST];
+	struct store_api_key key;
+	struct buffer body;
+	bool refused, in_rate;
+	uint64_t drained; /* bytes of a body that was refused */
+	json_t *json, *query;
+	const char *replay; /* its Idempotency-Key, when it goes through replay.c */
+	char left[ID_SIZE]; /* what an earlier server had made for this key, or "" */
+	int64_t wait_ms;    /* Prefer: wait */
+
+	int status; /* 0: no answer yet */
+	json_t *answer;
+	struct MHD_Response *response; /* instead of answer */
+	bool replayed;
+	int64_t retry_ms;
+};
+
+/* answer.c. The json is taken over; NULL is out of memory, which is an answer too. */
+void answer_json(struct request *q, int status, json_t *json);
+/* `details` (or NULL) is taken over. */
+void answer_error(struct request *q, enum api_error error, json_t *details, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* A failure of ours: logged with the request's id, which is all that the client is told. */
+void answer_failure(struct request *q, const struct error *err);
+/* The error object alone, for streams. */
+json_t *answer_error_object(
+	enum api_error error, const char *request_id, json_t *details, const char *message);
+bool answer_send(struct request *q); /* false: it could not be queued */
+
+/* values of the checked body or query, or the default */
+const char *request_text(const json_t *object, const char *name, const char *otherwise);
+int64_t request_integer(const json_t *object, const char *name, int64_t otherwise);
+bool request_boolean(const json_t *object, const char *name, bool otherwise);
+
+int64_t api_now_ms(void);     /* wall clock */
+json_t *api_time(int64_t ms); /* "2026-11-29T17:48:06.123Z", null for 0 */
+/* Bytes of a guest as a JSON string: what is no UTF-8 becomes U+FFFD; *exact: nothing did. */
+json_t *api_guest_text(const void *bytes, size_t count, bool *exact);
+char *api_base64(const void *bytes, size_t count);
+int api_unbase64(const char *text, struct buffer *out); /* -EINVAL */
+
+/* server.c: take over the listening socket and serve. */
+int server_listen(struct api_server *server, int fd, struct error *err);
+/* Something changed in the store; wake those who wait. */
+void api_changed(struct api_server *server);
+
+/* key.c: fills q->key, or answers. */
+bool key_check(struct request *q);
+
+/* rate.c: the share of one key. */
+struct rate *rate_new(uint32_t per_second);
+void rate_free(struct rate *rate);
+/* May wait; false: too many. With true, rate_leave() follows. */
+bool rate_enter(struct rate *rate, const char *key);
+void rate_leave(struct rate *rate, const char *key);
+
+/* replay.c: false when the answer is there already. */
+bool replay_begin(struct request *q);
+void replay_end(struct request *q);
+
+/* stream.c: answer with what `produce` writes to fd, in its own thread; it gives up when a write
+ * fails, and answers false when what it wrote is not whole. `size` of the whole, or -1. The context
+ * is freed with `done`, whatever happens. */
+struct stream_source {
+	bool (*produce)(void *context, int fd);
+	void (*done)(void *context);
+	void *context;
+	const char *type;
+	int64_t size;
+};
+/* The response, for headers of its own; NULL when it could not be made (an answer is set). */
+struct MHD_Response *stream_answer(struct request *q, const struct stream_source *source);
+
+/* life.c */
+/* The record of q's first parameter, brought up to date with what is true; else answers. */
+bool life_find(struct request *q, struct store_sandbox *out);
+/* Bring a record up to date; it may be read again afterwards. */
+int life_settle(struct api_server *server, struct store_sandbox *record, struct error *err);
+/* Start the machine of a record that was just added, in a thread. */
+int life_start(struct api_server *server, const char *id, struct error *err);
+/* Stop it, wait for it, record why. */
+int life_stop(struct api_server *server, const char *id, struct error *err);
+/* Wait until `settled` says so of the record, or the time is over; the newest is in *record. */
+int life_wait(struct api_server *server, struct store_sandbox *record,
+	bool (*settled)(const struct store_sandbox *record, const void *context),
+	const void *context, int64_t ms, struct error *err);
+/* A connection to a sandbox that runs; waits while it starts; else answers. *record is filled. */
+struct sandbox *life_attach(struct request *q, struct store_sandbox *record);
+/* Turn what a call on it answered into an answer. `path`: it was about a file. */
+void life_failure(struct request *q, const struct store_sandbox *record, int r,
+	const struct error *err, bool file);
+
+/* watch.c: a thread that reads what keepers leave, and forgets what is old. */
+int watch_start(struct api_server *server, struct error *err);
+void watch_stop(struct api_server *server);
+
+/* sandbox_view.c */
+json_t *sandbox_json(const struct store_sandbox *record);
+const char *sandbox_state_name(enum store_sandbox_state state);
+/* What an exec in it needs of its spec; strings stay the spec's. */
+struct sandbox_user {
+	uint32_t uid, gid;
+	const char *name, *home;
+};
+void sandbox_user(const json_t *spec, bool root, struct sandbox_user *out);
+
+/* images.c: an image by id, name, name:latest or name@version; else answers. `id` (ID_SIZE bytes,
+ * or NULL) is its id in the API. */
+struct image *image_find(struct request *q, const char *reference, char *id);
+
+/* sandbox_env.c: variables as asked for; false: answered. `env` may hold nulls, which are fine. */
+bool env_check(struct request *q, const json_t *env);
+/* The environment of a command: the image's, the sandbox's, its own. NULL-terminated, to be freed
+ * with env_free(); NULL: out of memory. */
+char **env_make(const json_t *spec, const struct sandbox_user *user, const json_t *own);
+void env_free(char **env);
+
+/* uploads.c: the file of an upload's pieces */
+void upload_remove(struct api_server *server, const char *id);
+
+/* archive.c: unpack what is in a file descriptor or in memory */
+struct unpack {
+	const char *path;
+	bool root;
+	const void *bytes;
+	size_t count;
+	int fd; /* instead of bytes, or -1 */
+};
+void archive_unpack(struct request *q, const struct unpack *unpack);
+
+/* handlers of routes.c */
+void account_me(struct request *q);
+void account_limits(struct request *q);
+void account_usage(struct request *q);
+void openapi_get(struct request *q);
+void health_get(struct request *q);
+void sandboxes_create(struct request *q);
+void sandboxes_list(struct request *q);
+void sandboxes_get(struct request *q);
+void sandboxes_delete(struct request *q);
+void sandboxes_stop(struct request *q);
+void sandboxes_extend(struct request *q);
+void sandboxes_update(struct request *q);
+void commands_exec(struct request *q);
+void files_read(struct request *q);
+void files_write(struct request *q);
+void files_list(struct request *q);
+void files_stat(struct request *q);
+void files_mkdir(struct request *q);
+void files_remove(struct request *q);
+void files_rename(struct request *q);
+void files_chmod(struct request *q);
+void archive_get(struct request *q);
+void archive_put(struct request *q);
+void uploads_create(struct request *q);
+void uploads_archive(struct request *q);
+void uploads_put(struct request *q);
+void uploads_commit(struct request *q);
+void uploads_abort(struct request *q);
+void images_list(struct request *q);
+void images_get(struct request *q);
+void images_resolve(struct request *q);
+
+#endif

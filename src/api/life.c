@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 - the life of sandboxes: started, found, waited for, stopped.
+ */
+#include "api/internal.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define ATTACH_MS     30000 /* a command on a sandbox that starts waits this long */
+#define STOP_MS       40000
+#define START_GONE_MS 60000 /* a start that left no trace for that long has failed */
+
+/* --- records whose machines this process starts --- */
+
+static bool is_starting(struct api_server *server, const char *id)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&server->lock);
+	for (size_t i = 0; i < server->starting_count && !found; i++)
+		found = strcmp(server->starting[i], id) == 0;
+	pthread_mutex_unlock(&server->lock);
+	return found;
+}
+
+static int add_starting(struct api_server *server, const char *id)
+{
+	void *more;
+	int r = 0;
+
+	pthread_mutex_lock(&server->lock);
+	if (server->starting_count == server->starting_room) {
+		more = realloc(server->starting, (server->starting_room + 64) * ID_SIZE);
+		if (more) {
+			server->starting = more;
+			server->starting_room += 64;
+		} else {
+			r = -ENOMEM;
+		}
+	}
+	if (!r)
+		text_copy(server->starting[server->starting_count++], ID_SIZE, id);
+	pthread_mutex_unlock(&server->lock);
+	return r;
+}
+
+static void remove_starting(struct api_server *server, const char *id)
+{
+	pthread_mutex_lock(&server->lock);
+	for (size_t i = 0; i < server->starting_count; i++) {
+		if (strcmp(server->starting[i], id) == 0) {
+			server->starting_count--;
+			memmove(server->starting[i], server->starting[server->starting_count],
+				ID_SIZE);
+			break;
+		}
+	}
+	/* the last that a thread does with the server, which waits for it */
+	server->changes++;
+	pthread_cond_broadcast(&server->changed);
+	pthread_mutex_unlock(&server->lock);
+}
+
+/* --- ends --- */
+
+static const char *reason_name(enum sandbox_stop_reason reason)
+{
+	switch (reason) {
+	case SANDBOX_STOPPED_REQUESTED:
+		return "requested";
+	case SANDBOX_STOPPED_LEASE:
+		return "lease_expired";
+	case SANDBOX_STOPPED_START_FAILED:
+		return "startup_failed";
+	case SANDBOX_STOPPED_OWNER:
+		return "operator_stopped";
+	case SANDBOX_STOPPED_GUEST_ENDED:
+	case SANDBOX_STOPPED_GUEST_FAULT:
+	case SANDBOX_STOPPED_MONITOR_LOST:
+	case SANDBOX_RUNNING:
+	case SANDBOX_STOP_REASONS:
+	default:
+		return "host_lost";
+	}
+}
+
+/* onLeaseEnd: "delete" */
+static int delete_if_wanted(struct api_server *server, const char *id, struct error *err)
+{
+	struct store_sandbox record;
+	int r = store_sandbox_get(server->store, NULL, id, &record, err);
+	json_t *spec = r ? NULL : json_loads(record.spec, 0, NULL);
+
+	if (!r && strcmp(request_text(spec, "onLeaseEnd", ""), "delete") == 0)
+		r = store_sandbox_delete(server->store, id, api_now_ms(), err);
+	json_decref(spec);
+	store_sandbox_fini(&record);
+	return r;
+}
+
+/* the detail may hold words of the guest, which the monitor has made harmless; not so when it was
+ * taken over */
+static int record_end(
+	struct api_server *server, const char *id, const struct sandbox_end *end, struct error *err)
+{
+	struct buffer safe = {0};
+	const char *detail = NULL;
+	int r;
+
+	if (text_add_safe(&safe, end->detail, strlen(end->detail), false) == 0)
+		detail = buffer_text(&safe);
+	r = store_sandbox_stopped(server->store, id, reason_name(end->reason), detail ? detail : "",
+		api_now_ms(), err);
+	buffer_fini(&safe);
+	if (!r && end->reason == SANDBOX_STOPPED_LEASE)
+		r = delete_if_wanted(server, id, err);
+	api_changed(server);
+	return r == -ESTALE ? 0 : r; /* somebody else has seen it first */
+}
+
+static int reload(struct api_server *server, struct store_sandbox *record, struct error *err)
+{
+	char id[ID_SIZE];
+
+	text_copy(id, sizeof(id), record->id);
+	store_sandbox_fini(record);
+	return store_sandbox_get(server->store, NULL, id, record, err);
+}
+
+int life_settle(struct api_server *server, struct store_sandbox *record, struct error *err)
+{
+	struct sandbox_end end;
+	int r;
+
+	if (record->state == STORE_SANDBOX_STOPPED || is_starting(server, record->id))
+		return 0;
+	r = sandbox_look(server->home, record->id, &end, err);
+	if (r == 1)
+		return 0;
+	if (r == -ENOENT) {
+		if (record->state == STORE_SANDBOX_STARTING &&
+			api_now_ms() - record->created_ms < START_GONE_MS)
+			return 0;
+		end.reason = SANDBOX_STOPPED_MONITOR_LOST;
+		text_copy(end.detail, sizeof(end.detail), "there is no trace of it on this host");
+	} else if (r) {
+		return r;
+	}
+	r = record_end(server, record->id, &end, err);
+	return r ? r : reload(server, record, err);
+}
+
+/* --- starting --- */
+
+struct start {
+	struct api_server *server;
+	char id[ID_SIZE];
+};
+
+/* It runs: say so, or stop it when that was asked for meanwhile. */
+static int started(struct api_server *server, const struct store_sandbox *record, struct sandbox *s,
+	struct error *err)
+{
+	const struct sandbox_info *info = sandbox_info(s);
+	json_t *spec = json_loads(record->spec, 0, NULL);
+	int64_t now = api_now_ms();
+	int r = store_sandbox_ready(server->store, record->id, info->isolation, now,
+		now + 1000 * request_integer(spec, "timeoutSeconds", 60), err);
+
+	json_decref(spec);
+	if (r == -ESTALE) {
+		sandbox_stop(s, NULL, NULL);
+		r = record_end(server, record->id, sandbox_end(s), err);
+	}
+	return r;
+}
+
+static int start_machine(
+	struct api_server *server, const struct store_sandbox *record, struct error *err)
+{
+	json_t *spec = json_loads(record->spec, 0, NULL);
+	struct sandbox_spec wanted = {.home = server->home,
+		.engine = server->options.engine,
+		.script = server->options.script,
+		.require_isolation = server->options.isolation,
+		.image = request_text(spec, "rootfs", NULL),
+		.memory_mib = record->memory_mib,
+		.disk_mib = record->disk_mib,
+		.lease_ms = 1000 * request_integer(spec, "timeoutSeconds", 60),
+		.cpu = -1,
+		.detached = true,
+		.id = record->id};
+	struct sandbox *s = NULL;
+	struct error why = {0};
+	struct sandbox_end end = {.reason = SANDBOX_STOPPED_START_FAILED};
+	int r = sandbox_create(&wanted, &s, &why);
+
+	json_decref(spec);
+	if (!r) {
+		r = started(server, record, s, err);
+	} else {
+		log_error("sandbox %s: %s", record->id, error_message(&why));
+		text_copy(end.detail, sizeof(end.detail), error_message(&why));
+		r = record_end(server, record->id, &end, err);
+	}
+	sandbox_free(s);
+	return r;
+}
+
+static void *start_thread(void *context)
+{
+	struct start *start = context;
+	struct api_server *server = start->server;
+	struct store_sandbox record;
+	struct error err = {0};
+	int r = store_sandbox_get(server->store, NULL, start->id, &record, &err);
+
+	if (!r)
+		r = start_machine(server, &record, &err);
+	if (r)
+		log_error("sandbox %s: %s", start->id, error_message(&err));
+	store_sandbox_fini(&record);
+	remove_starting(server, start->id);
+	free(start);
+	return NULL;
+}
+
+int life_start(struct api_server *server, const char *id, struct error *err)
+{
+	struct start *start = calloc(1, sizeof(*start));
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int r;
+
+	if (!start || add_starting(server, id)) {
+		free(start);
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	start->server = server;
+	text_copy(start->id, sizeof(start->id), id);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	r = pthread_create(&thread, &attributes, start_thread, start);
+	pthread_attr_destroy(&attributes);
+	if (r) {
+		remove_starting(server, id);
+		free(start);
+		return error_sys(err, r, "cannot start a thread");
+	}
+	return 0;
+}
+
+/* --- waiting and stopping --- */
+
+int life_wait(struct api_server *server, struct store_sandbox *record,
+	bool (*settled)(const struct store_sandbox *record, const void *context),
+	const void *context, int64_t ms, struct error *err)
+{
+	int64_t deadline = clock_deadline_ms(ms);
+	struct timespec until = {deadline / 1000, deadline % 1000 * 1000000};
+	uint64_t seen;
+	int waited = 0, r;
+
+	for (;;) {
+		pthread_mutex_lock(&server->lock);
+		seen = server->changes;
+		pthread_mutex_unlock(&server->lock);
+		r = reload(server, record, err);
+		if (!r)
+			r = life_settle(server, record, err);
+		if (r || waited || settled(record, context))
+			return r;
+		pthread_mutex_lock(&server->lock);
+		while (!waited && server->changes == seen && !server->stopping)
+			waited = pthread_cond_timedwait(&server->changed, &server->lock, &until);
+		waited = waited || server->stopping;
+		pthread_mutex_unlock(&server->lock);
+	}
+}
+
+static bool is_stopped(const struct store_sandbox *record, const void *context)
+{
+	return record->state == STORE_SANDBOX_STOPPED;
+}
+
+static int stop_machine(struct api_server *server, const char *id, struct error *err)
+{
+	struct sandbox *s;
+	int r = sandbox_attach(server->home, id, ATTACH_MS, &s, err);
+
+	if (r == -ENODEV)
+		return 0; /* over by itself; settled by the caller */
+	if (r)
+		return r;
+	r = store_sandbox_stopping(server->store, id, err);
+	if (!r)
+		api_changed(server);
+	if (!r || r == -ESTALE) {
+		sandbox_stop(s, NULL, NULL);
+		r = record_end(server, id, sandbox_end(s), err);
+	}
+	sandbox_free(s);
+	return r;
+}
+
+int life_stop(struct api_server *server, const char *id, struct error *err)
+{
+	struct store_sandbox record;
+	int r = store_sandbox_get(server->store, NULL, id, &record, err);
+
+	if (!r)
+		r = life_settle(server, &record, err);
+	if (!r && record.state != STORE_SANDBOX_STOPPED) {
+		/* the thread that starts it will see that it must not go on */
+		if (is_starting(server, id))
+			r = store_sandbox_stopping(server->store, id, err);
+		if (r == -ESTALE)
+			r = 0;
+		if (!r && !is_starting(server, id))
+			r = stop_machine(server, id, err);
+		if (!r)
+			r = life_wait(server, &record, is_stopped, NULL, STOP_MS, err);
+		if (!r && record.state != STORE_SANDBOX_STOPPED)
+			r = error_set(err, -ETIMEDOUT, "sandbox %s does not stop", id);
+	}
+	store_sandbox_fini(&record);
+	return r;
+}
+
+/* --- for handlers --- */
+
+bool life_find(struct request *q, struct store_sandbox *out)
+{
+	struct error err = {0};
+	int r = store_sandbox_get(
+		q->server->store, q->key.account ? NULL : q->key.id, q->params[0], out, &err);
+
+	if (r == -ENOENT || (!r && out->deleted_ms)) {
+		answer_error(q, API_NOT_FOUND, NULL, "There is no sandbox %s.", q->params[0]);
+	} else if (r || life_settle(q->server, out, &err)) {
+		answer_failure(q, &err);
+	} else {
+		return true;
+	}
+	store_sandbox_fini(out);
+	return false;
+}
+
+static void answer_stopped(struct request *q, const struct store_sandbox *record)
+{
+	answer_error(q, API_SANDBOX_STOPPED,
+		json_pack("{ss ss}", "sandboxId", record->id, "stopReason",
+			record->stop_reason ? record->stop_reason : ""),
+		"The sandbox is %s.",
+		record->state == STORE_SANDBOX_STOPPED ? "stopped" : "being stopped");
+}
+
+static bool has_begun(const struct store_sandbox *record, const void *context)
+{
+	return record->state != STORE_SANDBOX_STARTING;
+}
+
+struct sandbox *life_attach(struct request *q, struct store_sandbox *record)
+{
+	struct sandbox *s = NULL;
+	struct error err = {0};
+	int r = 0;
+
+	if (!life_find(q, record))
+		return NULL;
+	if (record->state == STORE_SANDBOX_STARTING)
+		r = life_wait(q->server, record, has_begun, NULL, ATTACH_MS, &err);
+	if (!r && record->state >= STORE_SANDBOX_STOPPING) {
+		answer_stopped(q, record);
+		r = -ENODEV;
+	} else if (!r) {
+		r = sandbox_attach(q->server->home, record->id, ATTACH_MS, &s, &err);
+		if (r)
+			life_failure(q, record, r, &err, false);
+	} else {
+		answer_failure(q, &err);
+	}
+	if (r) {
+		store_sandbox_fini(record);
+		return NULL;
+	}
+	r = store_sandbox_active(q->server->store, record->id, api_now_ms(), &err);
+	if (r && r != -ESTALE)
+		log_warning("request %s: %s", q->id, error_message(&err));
+	return s;
+}
+
+static void file_failure(struct request *q, int r, const struct error *err)
+{
+	static const struct {
+		int code;
+		enum api_error error;
+	} known[] = {{-ENOENT, API_FILE_NOT_FOUND}, {-EISDIR, API_IS_A_DIRECTORY},
+		{-ENOTDIR, API_NOT_A_DIRECTORY}, {-ENOTEMPTY, API_DIRECTORY_NOT_EMPTY},
+		{-EEXIST, API_ALREADY_EXISTS}, {-EACCES, API_PERMISSION_DENIED},
+		{-EPERM, API_PERMISSION_DENIED}, {-EROFS, API_PERMISSION_DENIED},
+		{-ENOSPC, API_DISK_FULL}, {-EDQUOT, API_DISK_FULL}, {-EFBIG, API_TOO_LARGE},
+		{-ENAMETOOLONG, API_INVALID_REQUEST}, {-EINVAL, API_INVALID_REQUEST},
+		{-ELOOP, API_INVALID_REQUEST}, {-EBADMSG, API_INVALID_REQUEST},
+		{-EXDEV, API_INVALID_REQUEST}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (known[i].code == r) {
+			answer_error(q, known[i].error, NULL, "%s.", error_message(err));
+			return;
+		}
+	}
+	answer_error(q, API_GUEST_FAILED, NULL, "%s.", error_message(err));
+}
+
+void life_failure(struct request *q, const struct store_sandbox *record, int r,
+	const struct error *err, bool file)
+{
+	struct store_sandbox now = {0};
+	struct error other = {0};
+
+	if (r == -EBUSY) {
+		answer_error(q, API_GUEST_BUSY, NULL, "%s.", error_message(err));
+	} else if (r == -ETIMEDOUT && !file) {
+		answer_error(q, API_SANDBOX_NOT_READY, NULL, "%s.", error_message(err));
+	} else if (r == -ENODEV) {
+		if (store_sandbox_get(q->server->store, NULL, record->id, &now, &other) ||
+			life_settle(q->server, &now, &other))
+			answer_failure(q, &other);
+		else
+			answer_stopped(q, &now);
+		store_sandbox_fini(&now);
+	} else if (file) {
+		file_failure(q, r, err);
+	} else {
+		answer_failure(q, err);
+	}
+}

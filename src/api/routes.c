@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 - the table of routes: paths, fields, limits, handlers. */
+#include "api/internal.h"
+
+/* From this table come dispatch, validation and openapi.json. The first route that fits counts. */
+
+#define FIELD(...)                                                                                 \
+	{                                                                                          \
+		__VA_ARGS__                                                                        \
+	}
+#define TEXT(name_, least_, most_, ...)                                                            \
+	FIELD(.name = (name_), .kind = FIELD_TEXT, .least = (least_), .most = (most_), __VA_ARGS__)
+#define ONE_OF(name_, values_, ...)                                                                \
+	FIELD(.name = (name_), .kind = FIELD_TEXT, .values = (values_), __VA_ARGS__)
+#define INTEGER(name_, least_, most_, ...)                                                         \
+	FIELD(.name = (name_), .kind = FIELD_INTEGER, .least = (least_), .most = (most_),          \
+		__VA_ARGS__)
+#define BOOLEAN(name_, ...) FIELD(.name = (name_), .kind = FIELD_BOOLEAN, __VA_ARGS__)
+#define TEXTS(name_, least_, most_, ...)                                                           \
+	FIELD(.name = (name_), .kind = FIELD_TEXTS, .least = (least_), .most = (most_), __VA_ARGS__)
+#define MAP(name_, least_, most_, ...)                                                             \
+	FIELD(.name = (name_), .kind = FIELD_MAP, .least = (least_), .most = (most_), __VA_ARGS__)
+#define OBJECT(name_, fields_, ...)                                                                \
+	FIELD(.name = (name_), .kind = FIELD_OBJECT, .fields = (fields_), __VA_ARGS__)
+
+#define PATH_FIELD                                                                                 \
+	TEXT("path", 1, 4095, .required = true, .help = "An absolute path in the sandbox.")
+#define USER_FIELD   ONE_OF("user", "sandbox|root", .help = "Whose rights apply; default sandbox.")
+#define LIMIT_FIELD  INTEGER("limit", 1, 100, .help = "Entries of a page; default 50.")
+#define CURSOR_FIELD TEXT("cursor", 1, 64, .help = "nextCursor of the page before.")
+
+static const struct field nothing[] = {FIELDS_END};
+
+static const struct field network[] = {
+	BOOLEAN("internet", .help = "Default false here."),
+	TEXTS("allow", 0, 256),
+	TEXTS("deny", 0, 256),
+	FIELDS_END,
+};
+
+static const struct field create[] = {
+	TEXT("name", 1, 128, .help = "Unique among those that can run."),
+	MAP("labels", 0, 32),
+	MAP("env", 0, 1000, .help = "Variables of every command; never shown again."),
+	INTEGER("vcpu", 1, 16),
+	INTEGER("memoryMiB", 128, 65536),
+	INTEGER("diskMiB", 16, 65536),
+	ONE_OF("cpu", "shared|reserved"),
+	INTEGER("cpuFloorMillis", 0, 16000),
+	INTEGER("timeoutSeconds", 60, 86400, .help = "The lease; default 1800."),
+	ONE_OF("onLeaseEnd", "pause|stop|delete", .help = "Default stop here."),
+	BOOLEAN("pausable"),
+	INTEGER("idlePauseSeconds", 0, 86400),
+	BOOLEAN("autoWake"),
+	BOOLEAN("persistent"),
+	INTEGER("maxCostMicros", 0, INT64_MAX),
+	INTEGER("maxTotalCostMicros", 0, INT64_MAX, .null = true),
+	BOOLEAN("getOrCreate"),
+	OBJECT("network", network),
+	TEXT("image", 1, 128, .help = "Id, name, name:latest or name@version."),
+	TEXT("snapshot", 1, 128),
+	TEXT("region", 1, 64, .help = "Taken, and of no effect: there is one."),
+	TEXT("funding", 1, 64, .help = "Taken, and of no effect."),
+	USER_FIELD,
+	FIELDS_END,
+};
+
+static const struct field list[] = {
+	TEXTS("state", 0, 8, .values = "starting|running|pausing|paused|resuming|stopping|stopped"),
+	TEXT("name", 1, 128),
+	TEXTS("label", 0, 32, .help = "key:value; all must match."),
+	BOOLEAN("includeStopped"),
+	LIMIT_FIELD,
+	CURSOR_FIELD,
+	FIELDS_END,
+};
+
+static const struct field get[] = {
+	ONE_OF("waitFor", "running|paused|stopped"),
+	INTEGER("timeoutSeconds", 1, API_WAIT_MOST),
+	FIELDS_END,
+};
+
+static const struct field extend[] = {
+	INTEGER("seconds", 1, 86400, .required = true),
+	FIELDS_END,
+};
+
+static const struct field update[] = {
+	TEXT("name", 1, 128, .null = true),
+	MAP("labels", 0, 32),
+	MAP("env", 0, 1000, .null = true, .help = "null removes a variable."),
+	ONE_OF("user", "sandbox|root"),
+	INTEGER("timeoutSeconds", 60, 86400, .help = "A new lease from now."),
+	ONE_OF("onLeaseEnd", "pause|stop|delete"),
+	BOOLEAN("pausable"),
+	INTEGER("idlePauseSeconds", 0, 86400),
+	BOOLEAN("autoWake"),
+	BOOLEAN("persistent"),
+	INTEGER("maxTotalCostMicros", 0, INT64_MAX, .null = true),
+	FIELDS_END,
+};
+
+static const struct field exec[] = {
+	TEXT("command", 1, 131072, .help = "Run under bash -c."),
+	TEXTS("argv", 1, 1024, .help = "Run without a shell."),
+	TEXT("cwd", 1, 4095),
+	MAP("env", 0, 1000),
+	TEXT("stdin", 0, 2097152),
+	TEXT("stdinBase64", 0, 2796208),
+	INTEGER("timeoutMs", 1, 86400000, .help = "Default 60000."),
+	BOOLEAN("stream", .help = "Answer with a line for each event."),
+	BOOLEAN("traceFiles"),
+	USER_FIELD,
+	FIELDS_END,
+};
+
+static const struct field path_only[] = {PATH_FIELD, FIELDS_END};
+static const struct field write_query[] = {PATH_FIELD, TEXT("mode", 3, 4), FIELDS_END};
+
+static const struct field list_query[] = {
+	PATH_FIELD,
+	INTEGER("depth", 1, 64, .help = "Default 1, with glob 32."),
+	TEXT("glob", 1, 1024, .help = "** is any number of folders."),
+	BOOLEAN("hidden", .help = "With names that begin with a dot; default false."),
+	INTEGER("limit", 1, 10000, .help = "Default 1000."),
+	FIELDS_END,
+};
+
+static const struct field mkdir[] = {PATH_FIELD, BOOLEAN("parents"), FIELDS_END};
+static const struct field remove_body[] = {PATH_FIELD, BOOLEAN("recursive"), FIELDS_END};
+static const struct field chmod_body[] = {
+	PATH_FIELD, TEXT("mode", 3, 4, .required = true), FIELDS_END};
+
+static const struct field rename_body[] = {
+	TEXT("from", 1, 4095, .required = true),
+	TEXT("to", 1, 4095, .required = true),
+	BOOLEAN("overwrite"),
+	FIELDS_END,
+};
+
+static const struct field archive_query[] = {
+	PATH_FIELD,
+	BOOLEAN("gzip"),
+	TEXTS("exclude", 0, 256),
+	USER_FIELD,
+	FIELDS_END,
+};
+static const struct field archive_put_query[] = {PATH_FIELD, USER_FIELD, FIELDS_END};
+
+static const struct field upload[] = {
+	PATH_FIELD,
+	INTEGER("size", 0, INT64_C(1) << 40, .required = true),
+	TEXT("sha256", 64, 64, .required = true),
+	TEXT("mode", 3, 4),
+	FIELDS_END,
+};
+static const struct field archive_upload[] = {
+	PATH_FIELD,
+	BOOLEAN("gzip", .help = "Found out by itself."),
+	USER_FIELD,
+	FIELDS_END,
+};
+static const struct field offset[] = {
+	INTEGER("offset", 0, INT64_C(1) << 40, .required = true),
+	FIELDS_END,
+};
+
+static const struct field images[] = {
+	TEXT("name", 1, 63),
+	ONE_OF("state", "queued|building|ready|failed|deleted"),
+	LIMIT_FIELD,
+	CURSOR_FIELD,
+	FIELDS_END,
+};
+static const struct field reference[] = {TEXT("ref", 1, 128, .required = true), FIELDS_END};
+
+#define SANDBOX "/v1/sandboxes/{id}"
+#define BYTES   "application/octet-stream"
+
+#define ROUTE(method_, path_, summary_, handle_, query_, ...)                                      \
+	{                                                                                          \
+		.method = (method_), .path = (path_), .summary = (summary_), .handle = (handle_),  \
+		.query = (query_), __VA_ARGS__                                                     \
+	}
+
+/* What this server does not have yet: whatever is sent, the answer is `unavailable`. */
+#define MISSING(method, path, summary)                                                             \
+	ROUTE(method, path, summary, NULL, NULL, .flags = ROUTE_NO_REPLAY)
+
+const struct route api_routes[] = {
+	ROUTE("GET", "/v1/openapi.json", "This document", openapi_get, nothing,
+		.flags = ROUTE_OPEN),
+	ROUTE("GET", "/v1/health", "Does the server answer?", health_get, nothing,
+		.flags = ROUTE_OPEN),
+	ROUTE("GET", "/v1/me", "Who this key is", account_me, nothing),
+	ROUTE("GET", "/v1/limits", "What this key and this host may have at once", account_limits,
+		nothing),
+	ROUTE("GET", "/v1/usage", "What was used", account_usage, nothing),
+
+	ROUTE("POST", "/v1/sandboxes", "Create a sandbox", sandboxes_create, nothing,
+		.body = create, .status = 201),
+	ROUTE("GET", "/v1/sandboxes", "List sandboxes, the oldest first", sandboxes_list, list),
+	ROUTE("GET", SANDBOX, "One sandbox, also when it has reached a state", sandboxes_get, get),
+	ROUTE("DELETE", SANDBOX, "Stop it and forget it", sandboxes_delete, nothing),
+	ROUTE("POST", SANDBOX ":stop", "Stop it", sandboxes_stop, nothing, .body = nothing),
+	ROUTE("POST", SANDBOX ":extend", "Lengthen its lease", sandboxes_extend, nothing,
+		.body = extend),
+	ROUTE("POST", SANDBOX ":update", "Change its settings", sandboxes_update, nothing,
+		.body = update),
+	MISSING("POST", SANDBOX ":pause", "Pause it"),
+	MISSING("POST", SANDBOX ":wake", "Let it go on"),
+	MISSING("POST", SANDBOX ":restart", "Start it again"),
+	MISSING("POST", SANDBOX ":fork", "Copy it as it runs"),
+	MISSING("POST", SANDBOX ":snapshot", "Keep its state"),
+	MISSING("GET", SANDBOX "/metrics", "What it used over time"),
+
+	ROUTE("POST", SANDBOX ":exec", "Run a command", commands_exec, nothing, .body = exec),
+	MISSING("POST", SANDBOX "/processes", "Start a process"),
+	MISSING("GET", SANDBOX "/processes", "List processes"),
+	MISSING("GET", SANDBOX "/processes/{process}", "One process"),
+	MISSING("GET", SANDBOX "/processes/{process}/output", "What it has written"),
+	MISSING("POST", SANDBOX "/processes/{process}:write", "Write to its input"),
+	MISSING("POST", SANDBOX "/processes/{process}:signal", "Send it a signal"),
+	MISSING("POST", SANDBOX "/processes/{process}:resize", "Change its terminal's size"),
+	MISSING("GET", SANDBOX "/terminal", "A terminal over a WebSocket"),
+
+	ROUTE("GET", SANDBOX "/files/content", "Read a file", files_read, path_only,
+		.answers = BYTES),
+	ROUTE("PUT", SANDBOX "/files/content", "Write a file", files_write, write_query,
+		.bytes_most = API_BYTES_MOST),
+	ROUTE("GET", SANDBOX "/files/list", "List a folder", files_list, list_query),
+	ROUTE("GET", SANDBOX "/files/stat", "What a path is, if anything", files_stat, path_only),
+	ROUTE("POST", SANDBOX "/files:mkdir", "Make a folder", files_mkdir, nothing, .body = mkdir),
+	ROUTE("POST", SANDBOX "/files:remove", "Remove a file or folder", files_remove, nothing,
+		.body = remove_body),
+	ROUTE("POST", SANDBOX "/files:rename", "Move a file or folder", files_rename, nothing,
+		.body = rename_body),
+	ROUTE("POST", SANDBOX "/files:chmod", "Change a file's mode", files_chmod, nothing,
+		.body = chmod_body),
+	ROUTE("GET", SANDBOX "/files/archive", "A folder as tar", archive_get, archive_query,
+		.answers = "application/x-tar"),
+	ROUTE("PUT", SANDBOX "/files/archive", "Unpack tar into a folder", archive_put,
+		archive_put_query, .bytes_most = API_BYTES_MOST),
+	ROUTE("POST", SANDBOX "/files/archive/uploads", "Begin a large archive", uploads_archive,
+		nothing, .body = archive_upload, .status = 201),
+	ROUTE("PUT", SANDBOX "/files/archive/uploads/{upload}", "A piece of it", uploads_put,
+		offset, .bytes_most = API_BYTES_MOST, .flags = ROUTE_NO_REPLAY),
+	ROUTE("POST", SANDBOX "/files/archive/uploads/{upload}:commit", "Unpack it", uploads_commit,
+		nothing, .body = nothing),
+	ROUTE("POST", SANDBOX "/files/archive/uploads/{upload}:abort", "Give it up", uploads_abort,
+		nothing, .body = nothing),
+	ROUTE("POST", SANDBOX "/uploads", "Begin a large file", uploads_create, nothing,
+		.body = upload, .status = 201),
+	ROUTE("PUT", SANDBOX "/uploads/{upload}", "A piece of it", uploads_put, offset,
+		.bytes_most = API_BYTES_MOST, .flags = ROUTE_NO_REPLAY),
+	ROUTE("POST", SANDBOX "/uploads/{upload}:commit", "Write it", uploads_commit, nothing,
+		.body = nothing),
+	ROUTE("POST", SANDBOX "/uploads/{upload}:abort", "Give it up", uploads_abort, nothing,
+		.body = nothing),
+	MISSING("POST", SANDBOX "/files/watches", "Watch a folder"),
+	MISSING("GET", SANDBOX "/files/watches", "List watches"),
+
+	ROUTE("GET", "/v1/images", "List images", images_list, images),
+	ROUTE("GET", "/v1/images/resolve", "The image of a reference", images_resolve, reference),
+	ROUTE("GET", "/v1/images/{id}", "One image", images_get, nothing),
+	MISSING("POST", "/v1/images", "Build an image"),
+	MISSING("GET", "/v1/images/{id}/logs", "The log of its build"),
+	MISSING("POST", "/v1/images/{id}:tag", "Name a version"),
+	MISSING("POST", "/v1/images/{id}:untag", "Take a name away"),
+	MISSING("POST", "/v1/images/{id}:delete", "Delete it"),
+
+	MISSING("GET", "/v1/snapshots", "List snapshots"),
+	MISSING("GET", "/v1/snapshots/{id}", "One snapshot"),
+	MISSING("GET", "/v1/events", "What has happened"),
+	{.method = NULL},
+};

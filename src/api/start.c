@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 - begin and end of the server: options, address, store. */
+#include "api/internal.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BACKLOG  256
+#define PEM_MOST (1u << 20)
+
+/* --- the address --- */
+
+/* A socket that nobody listens on any more is in the way; one that is in use is not ours. */
+static int clear_socket(const struct sockaddr_un *address, struct error *err)
+{
+	struct stat st;
+
+	if (lstat(address->sun_path, &st))
+		return 0;
+	if (!S_ISSOCK(st.st_mode))
+		return error_set(err, -EEXIST, "%s: is there, and is no socket", address->sun_path);
+	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return error_sys(err, errno, "socket");
+	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0)
+		return error_set(
+			err, -EADDRINUSE, "%s: another server listens there", address->sun_path);
+	unlink(address->sun_path);
+	return 0;
+}
+
+static int listen_unix(struct api_server *server, const char *path, struct error *err)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	mode_t mask;
+	int fd, r;
+
+	if (text_copy(address.sun_path, sizeof(address.sun_path), path) || !path[0])
+		return error_set(err, -EINVAL,
+			"--listen unix:%s: a socket's path has 1 to %zu bytes", path,
+			sizeof(address.sun_path) - 1);
+	r = clear_socket(&address, err);
+	if (r)
+		return r;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return error_sys(err, errno, "socket");
+	mask = umask(0177);
+	r = bind(fd, (struct sockaddr *)&address, sizeof(address)) ? -errno : 0;
+	umask(mask);
+	if (r || listen(fd, BACKLOG)) {
+		r = error_sys(err, r ? r : errno, "%s", path);
+		close(fd);
+		return r;
+	}
+	text_copy(server->socket_path, sizeof(server->socket_path), path);
+	text_format(server->address, sizeof(server->address), "unix:%s", path);
+	return fd;
+}
+
+/* "HOST:PORT" or "[V6]:PORT" in two */
+static int split_address(const char *text, char *host, size_t size, char *port, size_t port_size)
+{
+	const char *colon = strrchr(text, ':');
+	size_t n;
+
+	if (!colon || text_copy(port, port_size, colon + 1) || !port[0])
+		return -EINVAL;
+	n = (size_t)(colon - text);
+	if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
+		text++;
+		n -= 2;
+	}
+	return n ? text_format(host, size, "%.*s", (int)n, text) : -EINVAL;
+}
+
+/* where it really listens, since port 0 is any free one */
+static void say_address(struct api_server *server, int fd, const char *host)
+{
+	struct sockaddr_storage bound = {0};
+	socklen_t size = sizeof(bound);
+	unsigned port = 0;
+
+	if (getsockname(fd, (struct sockaddr *)&bound, &size) == 0)
+		port = bound.ss_family == AF_INET6
+			       ? ntohs(((struct sockaddr_in6 *)&bound)->sin6_port)
+			       : ntohs(((struct sockaddr_in *)&bound)->sin_port);
+	text_format(server->address, sizeof(server->address),
+		strchr(host, ':') ? "%s://[%s]:%u" : "%s://%s:%u",
+		server->options.tls_cert ? "https" : "http", host, port);
+}
+
+static int listen_tcp(struct api_server *server, const char *text, struct error *err)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
+	char host[256], port[16];
+	int fd, r;
+
+	if (split_address(text, host, sizeof(host), port, sizeof(port)))
+		return error_set(err, -EINVAL,
+			"--listen: \"%s\" is neither HOST:PORT, as 127.0.0.1:8080, nor unix:PATH",
+			text);
+	r = getaddrinfo(host, port, &hints, &found);
+	if (r)
+		return error_set(err, -EINVAL, "--listen %s: %s", text, gai_strerror(r));
+	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	r = fd < 0 ? -errno : 0;
+	if (!r)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
+	if (!r && (bind(fd, found->ai_addr, found->ai_addrlen) || listen(fd, BACKLOG)))
+		r = -errno;
+	freeaddrinfo(found);
+	if (r) {
+		close_fd(&fd);
+		return error_sys(err, r, "--listen %s", text);
+	}
+	say_address(server, fd, host);
+	return fd;
+}
+
+static int open_listener(struct api_server *server, struct error *err)
+{
+	const char *text = server->options.listen;
+
+	return text_starts(text, "unix:") ? listen_unix(server, text + 5, err)
+					  : listen_tcp(server, text, err);
+}
+
+/* --- what it needs --- */
+
+static int read_pem(const char *path, char **out, struct error *err)
+{
+	struct buffer text = {0};
+	int r = path_read(path, PEM_MOST, &text, err);
+
+	if (!r && !(*out = buffer_steal(&text)))
+		r = error_set(err, -ENOMEM, "out of memory");
+	buffer_fini(&text);
+	return r;
+}
+
+static int read_tls(struct api_server *server, struct error *err)
+{
+	const struct api_options *o = &server->options;
+	int r;
+
+	if (!o->tls_cert != !o->tls_key)
+		return error_set(err, -EINVAL, "--tls-cert and --tls-key belong together");
+	if (!o->tls_cert)
+		return 0;
+	r = read_pem(o->tls_cert, &server->cert, err);
+	return r ? r : read_pem(o->tls_key, &server->key, err);
+}
+
+static uint64_t host_memory_mib(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size >> 20 : 1024;
+}
+
+static void set_quota(struct api_server *server)
+{
+	const struct api_options *o = &server->options;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	server->quota.sandboxes =
+		o->sandboxes_most ? o->sandboxes_most : 8 * (uint64_t)(cpus > 0 ? cpus : 1);
+	server->quota.memory_mib =
+		o->memory_most_mib ? o->memory_most_mib : host_memory_mib() * 3 / 4;
+	server->vcpu_most = 1; /* a machine has one CPU (DESIGN §3) */
+}
+
+static int check_engine(struct api_server *server, struct error *err)
+{
+	const struct engine *engine = engine_find(server->options.engine, server->home, err);
+	struct image *image;
+
+	if (!engine)
+		return err->code;
+	if (image_resolve(server->home, "default", &image, err))
+		return err->code;
+	image_free(image);
+	return 0;
+}
+
+static void set_waiting(struct api_server *server)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_mutex_init(&server->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&server->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+static int prepare(struct api_server *server, struct error *err)
+{
+	const struct api_options *o = &server->options;
+	int r = o->home ? text_copy(server->home, sizeof(server->home), o->home)
+			: path_home(server->home, sizeof(server->home), err);
+
+	if (r)
+		return r == -ENAMETOOLONG ? error_set(err, r, "home is too long") : r;
+	set_quota(server);
+	server->rate = rate_new(o->rate ? o->rate : 50);
+	if (!server->rate)
+		return error_set(err, -ENOMEM, "out of memory");
+	r = read_tls(server, err);
+	if (!r)
+		r = check_engine(server, err);
+	if (!r)
+		r = store_open(o->store, &server->store, err);
+	return r;
+}
+
+int api_start(
+	const struct api_options *options, bool check, struct api_server **out, struct error *err)
+{
+	struct api_server *server = calloc(1, sizeof(*server));
+	struct error own = {0};
+	int fd, r;
+
+	*out = NULL;
+	err = err ? err : &own;
+	if (!server)
+		return error_set(err, -ENOMEM, "out of memory");
+	server->options = *options;
+	server->inotify_fd = server->wake_fd = -1;
+	id_uuid(server->epoch);
+	set_waiting(server);
+	r = prepare(server, err);
+	fd = r ? -1 : open_listener(server, err);
+	if (!r && fd < 0)
+		r = fd;
+	if (!r && !check) {
+		r = watch_start(server, err);
+		if (!r)
+			r = server_listen(server, fd, err);
+		if (!r)
+			fd = -1; /* the daemon's now */
+	}
+	close_fd(&fd);
+	if (r || check)
+		api_stop(server);
+	else
+		*out = server;
+	return r;
+}
+
+const char *api_address(const struct api_server *server)
+{
+	return server->address;
+}
+
+struct store *api_store(struct api_server *server)
+{
+	return server->store;
+}
+
+void api_stop(struct api_server *server)
+{
+	if (!server)
+		return;
+	pthread_mutex_lock(&server->lock);
+	server->stopping = true;
+	pthread_cond_broadcast(&server->changed);
+	pthread_mutex_unlock(&server->lock);
+	if (server->daemon)
+		MHD_stop_daemon(server->daemon);
+	pthread_mutex_lock(&server->lock);
+	while (server->starting_count)
+		pthread_cond_wait(&server->changed, &server->lock);
+	pthread_mutex_unlock(&server->lock);
+	watch_stop(server);
+	if (server->socket_path[0])
+		unlink(server->socket_path);
+	store_close(server->store);
+	rate_free(server->rate);
+	pthread_cond_destroy(&server->changed);
+	pthread_mutex_destroy(&server->lock);
+	free(server->starting);
+	free(server->cert);
+	free(server->key);
+	free(server);
+}

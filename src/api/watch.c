@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 - learns of the ends of sandboxes, and forgets what is old.
+ */
+#include "api/internal.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+/*
+ * A keeper leaves <home>/ended/<id> when its sandbox is over. The records of what is in there are
+ * brought up to date, and the word is removed once its end is in the store. It is another server's
+ * when its id is in no record: then it stays.
+ */
+#define EVERY_MS  600000
+#define DAY_MS    INT64_C(86400000)
+#define LIST_MOST 10000
+
+static void settle_one(struct api_server *server, const char *id)
+{
+	struct store_sandbox record;
+	struct error err = {0};
+	int r;
+
+	if (strlen(id) != ID_SIZE - 1)
+		return; /* a file that is not whole yet */
+	r = store_sandbox_get(server->store, NULL, id, &record, &err);
+	if (r == -ENOENT)
+		return;
+	if (!r)
+		r = life_settle(server, &record, &err);
+	if (r)
+		log_error("sandbox %s: %s", id, error_message(&err));
+	else if (record.state == STORE_SANDBOX_STOPPED)
+		sandbox_forget(server->home, id);
+	store_sandbox_fini(&record);
+}
+
+static void settle_all_words(struct api_server *server)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+
+	if (text_format(path, sizeof(path), "%s/ended", server->home))
+		return;
+	cleanup_dir DIR *dir = opendir(path);
+	while (dir && (e = readdir(dir)))
+		settle_one(server, e->d_name);
+}
+
+struct ids {
+	char (*list)[ID_SIZE];
+	size_t count;
+};
+
+static int add_id(void *context, const struct store_sandbox *record)
+{
+	struct ids *ids = context;
+	void *more = realloc(ids->list, (ids->count + 1) * ID_SIZE);
+
+	if (!more)
+		return -ENOMEM;
+	ids->list = more;
+	text_copy(ids->list[ids->count++], ID_SIZE, record->id);
+	return 0;
+}
+
+/* What a server that was killed had under way: starts are waited for, stops are done. */
+static void adopt(struct api_server *server, const char *id)
+{
+	struct store_sandbox record;
+	struct sandbox *s = NULL;
+	struct error err = {0};
+	int64_t now;
+	int r = store_sandbox_get(server->store, NULL, id, &record, &err);
+
+	if (!r)
+		r = life_settle(server, &record, &err);
+	if (!r && record.state == STORE_SANDBOX_STOPPING)
+		r = life_stop(server, id, &err);
+	if (!r && record.state == STORE_SANDBOX_STARTING)
+		r = sandbox_attach(server->home, id, 30000, &s, &err);
+	if (s) {
+		/* its lease began when it was ready, some moments ago: the record may say less */
+		now = api_now_ms();
+		r = store_sandbox_ready(server->store, id, sandbox_info(s)->isolation, now,
+			record.expires_ms, &err);
+		api_changed(server);
+	}
+	if (r && r != -ENODEV && r != -ESTALE)
+		log_error("sandbox %s: %s", id, error_message(&err));
+	sandbox_free(s);
+	store_sandbox_fini(&record);
+}
+
+static void each_live(struct api_server *server, unsigned states,
+	void (*act)(struct api_server *server, const char *id))
+{
+	const struct store_sandbox_filter filter = {.states = states, .limit = LIST_MOST};
+	struct ids ids = {0};
+	struct error err = {0};
+
+	if (store_sandbox_each(server->store, &filter, add_id, &ids, &err))
+		log_error("%s", error_message(&err));
+	for (size_t i = 0; i < ids.count; i++)
+		act(server, ids.list[i]);
+	free(ids.list);
+}
+
+static void forget_old(struct api_server *server)
+{
+	int64_t before = api_now_ms() - DAY_MS;
+	struct error err = {0};
+	char id[ID_SIZE];
+
+	if (store_replay_expire(server->store, before, &err))
+		log_error("%s", error_message(&err));
+	while (store_upload_oldest(server->store, before, id, NULL) == 0 &&
+		store_upload_end(server->store, id, NULL) == 0)
+		upload_remove(server, id);
+}
+
+static void take_events(struct api_server *server)
+{
+	_Alignas(struct inotify_event) char bytes[8192];
+	const struct inotify_event *e;
+	ssize_t n;
+
+	while ((n = read(server->inotify_fd, bytes, sizeof(bytes))) > 0) {
+		for (char *p = bytes; p < bytes + n; p += sizeof(*e) + e->len) {
+			e = (const struct inotify_event *)p;
+			if (e->mask & IN_Q_OVERFLOW)
+				settle_all_words(server);
+			else if (e->len)
+				settle_one(server, e->name);
+		}
+	}
+}
+
+static void *watch(void *context)
+{
+	struct api_server *server = context;
+	struct pollfd p[] = {{server->inotify_fd, POLLIN, 0}, {server->wake_fd, POLLIN, 0}};
+
+	each_live(server, 1u << STORE_SANDBOX_STARTING | 1u << STORE_SANDBOX_STOPPING, adopt);
+	do {
+		settle_all_words(server);
+		each_live(server, 7, settle_one);
+		forget_old(server);
+		while (poll(p, 2, EVERY_MS) != 0 && !p[1].revents) {
+			if (p[0].revents)
+				take_events(server);
+		}
+	} while (!p[1].revents);
+	return NULL;
+}
+
+int watch_start(struct api_server *server, struct error *err)
+{
+	char path[PATH_MAX];
+	int r;
+
+	if (text_format(path, sizeof(path), "%s/ended", server->home))
+		return error_set(err, -ENAMETOOLONG, "home is too long");
+	r = path_make(path, 0700, err);
+	if (r)
+		return r;
+	server->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	server->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (server->inotify_fd < 0 || server->wake_fd < 0 ||
+		inotify_add_watch(server->inotify_fd, path, IN_MOVED_TO) < 0)
+		return error_sys(err, errno, "%s: cannot be watched", path);
+	r = pthread_create(&server->watcher, NULL, watch, server);
+	if (r)
+		return error_sys(err, r, "cannot start a thread");
+	server->watching = true;
+	return 0;
+}
+
+void watch_stop(struct api_server *server)
+{
+	if (server->watching) {
+		const uint64_t one = 1;
+
+		if (write(server->wake_fd, &one, sizeof(one)) == sizeof(one))
+			pthread_join(server->watcher, NULL);
+		server->watching = false;
+	}
+	close_fd(&server->inotify_fd);
+	close_fd(&server->wake_fd);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 - sealmark keys: made, listed and revoked in the store. */
+#include "api/api.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+struct keys_options {
+	const char *store, *access;
+	bool json, account;
+};
+
+static const struct keys_options defaults = {.access = "full"};
+
+static int open_store(const char *given, struct store **out, struct error *err)
+{
+	char home[PATH_MAX], path[PATH_MAX];
+	int r = 0;
+
+	umask(077);
+	if (!given) {
+		r = path_home(home, sizeof(home), err);
+		if (!r)
+			r = path_make(home, 0755, err);
+		if (!r)
+			r = path_join(path, sizeof(path), home, "sealmark.db", err);
+	}
+	return r ? r : store_open(given ? given : path, out, err);
+}
+
+static void write_time(char *out, size_t size, int64_t ms)
+{
+	time_t seconds = (time_t)(ms / 1000);
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	if (!ms || !strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &tm))
+		text_copy(out, size, "-");
+}
+
+static int run_create(
+	const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct keys_options *o = options;
+	struct store_api_key key;
+	char text[API_KEY_SIZE];
+	struct store *store;
+	int r = open_store(o->store, &store, err);
+
+	if (r)
+		return CLI_OURS;
+	r = api_key_create(store, operands[0], o->access, o->account, text, &key, err);
+	store_close(store);
+	if (r)
+		return r == -EINVAL ? CLI_USAGE : CLI_OURS;
+	if (o->json)
+		printf("{\"id\": \"%s\", \"key\": \"%s\"}\n", key.id, text);
+	else
+		printf("%s\n", text);
+	return CLI_OK;
+}
+
+static int add_key(void *context, const struct store_api_key *key)
+{
+	char created[32], revoked[32];
+
+	write_time(created, sizeof(created), key->created_ms);
+	write_time(revoked, sizeof(revoked), key->revoked_ms);
+	json_array_append_new(
+		context, json_pack("{ss ss ss sb ss ss}", "id", key->id, "name", key->name,
+				 "access", key->access, "account", key->account, "created", created,
+				 "revoked", revoked));
+	return 0;
+}
+
+static void print_keys(const json_t *list)
+{
+	const json_t *key;
+	size_t i;
+
+	printf("%-36s  %-6s  %-20s  %-20s  %s\n", "ID", "ACCESS", "CREATED", "REVOKED", "NAME");
+	json_array_foreach (list, i, key) {
+		printf("%-36s  %-6s  %-20s  %-20s  %s%s\n",
+			json_string_value(json_object_get(key, "id")),
+			json_string_value(json_object_get(key, "access")),
+			json_string_value(json_object_get(key, "created")),
+			json_string_value(json_object_get(key, "revoked")),
+			json_string_value(json_object_get(key, "name")),
+			json_is_true(json_object_get(key, "account")) ? " (account)" : "");
+	}
+}
+
+static int run_ls(const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct keys_options *o = options;
+	json_t *list = json_array();
+	struct store *store;
+	int r = open_store(o->store, &store, err);
+
+	if (!r) {
+		r = store_key_each(store, add_key, list, err);
+		store_close(store);
+	}
+	if (!r && o->json) {
+		json_dumpf(list, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+		putchar('\n');
+	} else if (!r && json_array_size(list)) {
+		print_keys(list);
+	} else if (!r) {
+		puts("no key yet; make one with: sealmark keys create NAME");
+	}
+	json_decref(list);
+	return r ? CLI_OURS : CLI_OK;
+}
+
+static int run_revoke(
+	const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct keys_options *o = options;
+	struct timespec now;
+	struct store *store;
+	int r = open_store(o->store, &store, err);
+
+	if (r)
+		return CLI_OURS;
+	clock_gettime(CLOCK_REALTIME, &now);
+	r = store_key_revoke(
+		store, operands[0], (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, err);
+	store_close(store);
+	return r == -ENOENT ? CLI_USAGE : r ? CLI_OURS : CLI_OK;
+}
+
+#define STORE_OPTION                                                                               \
+	CLI_OPTION("store", 0, "FILE", "the store (default $SEALMARK_HOME/sealmark.db)",           \
+		"--store /srv/sealmark.db", cli_text, offsetof(struct keys_options, store))
+
+static const struct cli_option create_options[] = {
+	STORE_OPTION,
+	CLI_OPTION("access", 0, "ACCESS", "full, or read for a key that changes nothing",
+		"--access read", cli_text, offsetof(struct keys_options, access)),
+	CLI_OPTION("account-wide", 0, NULL, "let it see what every key has made", "--account-wide",
+		cli_flag, offsetof(struct keys_options, account)),
+	CLI_OPTION("json", 0, NULL, "print it as JSON", "--json", cli_flag,
+		offsetof(struct keys_options, json)),
+	CLI_OPTIONS_END,
+};
+
+const struct cli_command cli_keys_create = {
+	.name = "keys create",
+	.summary = "Make a key for programs that use sealmark serve",
+	.operands = "NAME",
+	.text = "The key is printed once; the store keeps its hash only. NAME is for people.",
+	.examples = "sealmark keys create grading-scripts\n"
+		    "sealmark keys create dashboard --access read --account-wide\n",
+	.options = create_options,
+	.defaults = &defaults,
+	.size = sizeof(struct keys_options),
+	.least = 1,
+	.most = 1,
+	.run = run_create,
+};
+
+static const struct cli_option ls_options[] = {
+	STORE_OPTION,
+	CLI_OPTION("json", 0, NULL, "print the list as JSON", "--json", cli_flag,
+		offsetof(struct keys_options, json)),
+	CLI_OPTIONS_END,
+};
+
+const struct cli_command cli_keys_ls = {
+	.name = "keys ls",
+	.summary = "List the keys",
+	.examples = "sealmark keys ls\n",
+	.options = ls_options,
+	.size = sizeof(struct keys_options),
+	.run = run_ls,
+};
+
+static const struct cli_option revoke_options[] = {
+	STORE_OPTION,
+	CLI_OPTIONS_END,
+};
+
+const struct cli_command cli_keys_revoke = {
+	.name = "keys revoke",
+	.summary = "Refuse a key from now on",
+	.operands = "ID",
+	.text = "ID is what `keys ls` shows. A server that runs refuses it at once; sandboxes "
+		"that\n"
+		"were made with it go on until their leases end.",
+	.examples = "sealmark keys revoke 5e0c0d0a-6d1b-4f0a-9a53-0a8c7a0f5b11\n",
+	.options = revoke_options,
+	.size = sizeof(struct keys_options),
+	.least = 1,
+	.most = 1,
+	.run = run_revoke,
+};

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 - sealmark serve: the platform over HTTP. */
+#include "api/api.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GRACE_S 30 /* for requests under way, once it is told to end */
+
+struct serve_options {
+	const char *listen, *store, *cert, *key, *engine, *script, *isolation;
+	uint32_t sandboxes, memory_mib, rate;
+	bool check;
+};
+
+static const struct serve_options defaults = {.listen = "127.0.0.1:8080", .engine = "auto"};
+
+static int count_key(void *context, const struct store_api_key *key)
+{
+	*(size_t *)context += !key->revoked_ms;
+	return 0;
+}
+
+/* Who comes first needs a key, and only the operator of the host can make one. */
+static void say_first_words(struct api_server *server)
+{
+	struct error err = {0};
+	size_t keys = 0;
+
+	printf("listening on %s\n", api_address(server));
+	if (store_key_each(api_store(server), count_key, &keys, &err))
+		log_error("%s", error_message(&err));
+	else if (!keys)
+		puts("there is no key yet; make one with: sealmark keys create NAME");
+	fflush(stdout);
+}
+
+static int choose_store(const char *given, char *out, struct error *err)
+{
+	char home[PATH_MAX];
+	int r;
+
+	if (given)
+		return text_copy(out, PATH_MAX, given) ? error_set(err, -ENAMETOOLONG, "--store")
+						       : 0;
+	r = path_home(home, sizeof(home), err);
+	if (!r)
+		r = path_make(home, 0755, err);
+	return r ? r : path_join(out, PATH_MAX, home, "sealmark.db", err);
+}
+
+static int run_serve(
+	const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct serve_options *o = options;
+	struct api_options api = {.listen = o->listen,
+		.tls_cert = o->cert,
+		.tls_key = o->key,
+		.engine = o->engine,
+		.script = o->script,
+		.isolation = o->isolation,
+		.sandboxes_most = o->sandboxes,
+		.memory_most_mib = o->memory_mib,
+		.rate = o->rate};
+	struct api_server *server;
+	char store[PATH_MAX];
+	int cancel, r;
+
+	r = choose_store(o->store, store, err);
+	if (r)
+		return CLI_OURS;
+	api.store = store;
+	umask(077); /* the store holds variables of sandboxes, and hashes of keys */
+	cancel = cli_cancel_fd();
+	if (cancel < 0)
+		return cli_ours(err, "%s", strerror(-cancel));
+	r = api_start(&api, o->check, &server, err);
+	if (r)
+		return r == -EINVAL || r == -ENOENT ? CLI_USAGE : CLI_OURS;
+	if (o->check) {
+		puts("all is well");
+		return CLI_OK;
+	}
+	say_first_words(server);
+	while (poll(&(struct pollfd){cancel, POLLIN, 0}, 1, -1) < 0 && errno == EINTR)
+		;
+	alarm(GRACE_S); /* whatever is under way then is found again at the next start */
+	api_stop(server);
+	return CLI_OK;
+}
+
+static const struct cli_option options[] = {
+	CLI_OPTION("listen", 'l', "ADDRESS",
+		"HOST:PORT, or unix:PATH for a socket (default 127.0.0.1:8080)",
+		"--listen 127.0.0.1:8080", cli_text, offsetof(struct serve_options, listen)),
+	CLI_OPTION("store", 0, "FILE", "the store (default $SEALMARK_HOME/sealmark.db)",
+		"--store /srv/sealmark.db", cli_text, offsetof(struct serve_options, store)),
+	CLI_OPTION("tls-cert", 0, "FILE", "serve HTTPS with these certificates (PEM)",
+		"--tls-cert cert.pem", cli_text, offsetof(struct serve_options, cert)),
+	CLI_OPTION("tls-key", 0, "FILE", "and this private key (PEM)", "--tls-key key.pem",
+		cli_text, offsetof(struct serve_options, key)),
+	CLI_OPTION("sandboxes", 0, "N",
+		"have at most N sandboxes at once (default: eight for each CPU)", "--sandboxes 16",
+		cli_u32, offsetof(struct serve_options, sandboxes), .least = 1, .most = 4000),
+	CLI_OPTION("memory", 'm', "SIZE",
+		"give all sandboxes together at most SIZE (default: three quarters of the host's)",
+		"--memory 16G", cli_mib, offsetof(struct serve_options, memory_mib), .least = 128,
+		.most = 1u << 24),
+	CLI_OPTION("rate", 0, "N",
+		"take N requests a second of one key, four times that in a burst (default 50)",
+		"--rate 50", cli_u32, offsetof(struct serve_options, rate), .least = 1,
+		.most = 100000),
+	CLI_OPTION("require-isolation", 0, "LEVEL",
+		"start no machine that is weaker: process, kernel or hardware (default process)",
+		"--require-isolation kernel", cli_text, offsetof(struct serve_options, isolation)),
+	CLI_OPTION("check", 0, NULL, "say whether it could start, and end", "--check", cli_flag,
+		offsetof(struct serve_options, check)),
+	CLI_OPTION("engine", 0, "ENGINE", "auto, uml or fake", "--engine auto", cli_text,
+		offsetof(struct serve_options, engine), .hidden = true),
+	CLI_OPTION("script", 0, "FILE", "what engine fake does", "--script file", cli_text,
+		offsetof(struct serve_options, script), .hidden = true),
+	CLI_OPTIONS_END,
+};
+
+const struct cli_command cli_serve = {
+	.name = "serve",
+	.summary = "Serve sandboxes to programs over HTTP",
+	.text = "Programs create sandboxes, run commands and exchange files with them over HTTP;\n"
+		"GET /v1/openapi.json says how. Each request carries a key, made with\n"
+		"`sealmark keys create`. Sandboxes outlive the server: killed and started again, "
+		"it\n"
+		"finds them, and their leases end without it.\n"
+		"\n"
+		"It listens on the loopback only unless told otherwise; keys travel in the clear\n"
+		"without --tls-cert. SIGTERM ends it, and leaves sandboxes alone.",
+	.examples = "sealmark serve\n"
+		    "sealmark serve --listen unix:/run/sealmark.sock\n"
+		    "sealmark serve --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem\n",
+	.options = options,
+	.defaults = &defaults,
+	.size = sizeof(struct serve_options),
+	.run = run_serve,
+};

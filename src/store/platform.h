@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 - the store of the platform: keys, sandboxes, replays,
+ * uploads. */
+#ifndef SEALMARK_STORE_PLATFORM_H
+#define SEALMARK_STORE_PLATFORM_H
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/id.h"
+#include "store/store.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Every call is one transaction, safe from several threads and several processes. Times are
+ * milliseconds since 1970 by the wall clock; 0 is never.
+ */
+
+/* --- keys --- */
+struct store_api_key {
+	char id[ID_SIZE];
+	char name[128];
+	char access[16]; /* "full" or "read" */
+	bool account;    /* sees what every key made, not only its own */
+	int64_t created_ms, revoked_ms;
+};
+
+int store_key_add(
+	struct store *store, const struct store_api_key *key, const char *hash, struct error *err);
+/* By the hash of the whole key; -ENOENT when there is none or it is revoked. */
+int store_key_find(
+	struct store *store, const char *hash, struct store_api_key *out, struct error *err);
+int store_key_each(struct store *store, int (*each)(void *context, const struct store_api_key *key),
+	void *context, struct error *err);
+/* -ENOENT: no such key, or revoked already */
+int store_key_revoke(struct store *store, const char *id, int64_t now_ms, struct error *err);
+
+/* --- sandboxes --- */
+/* The order is the store's. */
+enum store_sandbox_state {
+	STORE_SANDBOX_STARTING,
+	STORE_SANDBOX_RUNNING,
+	STORE_SANDBOX_STOPPING,
+	STORE_SANDBOX_STOPPED
+};
+
+struct store_sandbox {
+	int64_t seq; /* in the order of creation */
+	char id[ID_SIZE], owner[ID_SIZE];
+	char *name; /* NULL: none */
+	enum store_sandbox_state state;
+	uint32_t vcpu, memory_mib, disk_mib;
+	int64_t created_ms, ready_ms, expires_ms, ended_ms, active_ms, deleted_ms;
+	char *stop_reason, *detail, *isolation;
+	char *labels; /* JSON object of strings */
+	char *spec;   /* JSON object */
+};
+void store_sandbox_fini(struct store_sandbox *sandbox);
+
+struct store_quota {
+	uint64_t sandboxes, memory_mib; /* of all that are not stopped */
+};
+
+/*
+ * Add one that starts (seq is given). With `replay`, the key of a change of its owner that is under
+ * way, which from then on knows what it made. -EEXIST: its name is taken (by `taken`, ID_SIZE
+ * bytes); -EDQUOT: too many; -ENOSPC: too little memory is left.
+ */
+int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
+	const struct store_quota *quota, const char *replay, char *taken, struct error *err);
+/* owner NULL: anybody's. -ENOENT. */
+int store_sandbox_get(struct store *store, const char *owner, const char *id,
+	struct store_sandbox *out, struct error *err);
+
+struct store_sandbox_filter {
+	const char *owner; /* NULL: anybody's */
+	const char *name;  /* NULL: any */
+	unsigned states;   /* bits 1 << enum store_sandbox_state */
+	const char *const *label_names, *const *label_values;
+	size_t labels; /* at most 32; all must match */
+	int64_t after; /* seq */
+	uint32_t limit;
+};
+/* In the order of creation, without those deleted. A result other than 0 of the callback ends it
+ * and is the answer. */
+int store_sandbox_each(struct store *store, const struct store_sandbox_filter *filter,
+	int (*each)(void *context, const struct store_sandbox *sandbox), void *context,
+	struct error *err);
+int store_sandbox_totals(struct store *store, struct store_quota *out, struct error *err);
+
+/* Changes of state only go forward: 0 when made, -ESTALE when it is beyond that already. */
+int store_sandbox_ready(struct store *store, const char *id, const char *isolation, int64_t now_ms,
+	int64_t expires_ms, struct error *err);
+int store_sandbox_stopping(struct store *store, const char *id, struct error *err);
+int store_sandbox_stopped(struct store *store, const char *id, const char *reason,
+	const char *detail, int64_t now_ms, struct error *err);
+int store_sandbox_extend(
+	struct store *store, const char *id, int64_t expires_ms, struct error *err);
+int store_sandbox_active(struct store *store, const char *id, int64_t now_ms, struct error *err);
+int store_sandbox_delete(struct store *store, const char *id, int64_t now_ms, struct error *err);
+/* Replace name (NULL: none), labels and spec. -EEXIST as above. */
+int store_sandbox_settings(
+	struct store *store, const struct store_sandbox *sandbox, char *taken, struct error *err);
+
+/* --- changes that may be sent again --- */
+enum store_replay_state {
+	STORE_REPLAY_NEW,      /* it is yours to do */
+	STORE_REPLAY_ANSWERED, /* status and body are its answer */
+	STORE_REPLAY_BUSY,     /* this server is doing it */
+	STORE_REPLAY_LEFT, /* yours: a server began it and is gone; resource may name what it made
+			    */
+	STORE_REPLAY_OTHER /* the key was used for something else */
+};
+struct store_replay {
+	enum store_replay_state state;
+	int status;
+	char *body;
+	char resource[ID_SIZE];
+};
+void store_replay_fini(struct store_replay *replay);
+
+/* `server` names this process. */
+int store_replay_begin(struct store *store, const char *owner, const char *key, const char *hash,
+	const char *server, int64_t now_ms, struct store_replay *out, struct error *err);
+int store_replay_answer(struct store *store, const char *owner, const char *key, int status,
+	const char *body, struct error *err);
+/* Nothing was changed: the key may be used again. */
+int store_replay_drop(struct store *store, const char *owner, const char *key, struct error *err);
+int store_replay_expire(struct store *store, int64_t before_ms, struct error *err);
+
+/* --- uploads: what is known of the pieces that wait in a file --- */
+struct store_upload {
+	char id[ID_SIZE], sandbox[ID_SIZE];
+	bool archive, root;
+	char *path;
+	int64_t size; /* -1: not known before */
+	char sha256[HASH_HEX_SIZE];
+	uint32_t mode;
+	int64_t created_ms;
+};
+void store_upload_fini(struct store_upload *upload);
+
+int store_upload_add(struct store *store, const struct store_upload *upload, struct error *err);
+int store_upload_get(struct store *store, const char *sandbox, const char *id,
+	struct store_upload *out, struct error *err);
+/* -ENOENT: somebody else has ended it */
+int store_upload_end(struct store *store, const char *id, struct error *err);
+/* One that began before `before_ms`, or -ENOENT. */
+int store_upload_oldest(struct store *store, int64_t before_ms, char *id, struct error *err);
+
+#endif

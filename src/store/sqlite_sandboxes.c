@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 - sandboxes of the platform in SQLite. */
+#include "store/sqlite_internal.h"
+
+#include "base/buffer.h"
+#include "base/text.h"
+#include "store/platform.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS                                                                                    \
+	"seq, id, owner, name, state, vcpu, memory_mib, disk_mib, created_ms, ready_ms,"           \
+	" expires_ms, ended_ms, active_ms, deleted_ms, stop_reason, detail, isolation, labels,"    \
+	" spec"
+#define LABELS_MOST 32
+
+void store_sandbox_fini(struct store_sandbox *s)
+{
+	if (!s)
+		return;
+	free(s->name);
+	free(s->stop_reason);
+	free(s->detail);
+	free(s->isolation);
+	free(s->labels);
+	free(s->spec);
+	*s = (struct store_sandbox){0};
+}
+
+static int take(sqlite3_stmt *s, struct store_sandbox *out)
+{
+	*out = (struct store_sandbox){.seq = sqlite3_column_int64(s, 0),
+		.name = store_text(s, 3),
+		.state = (enum store_sandbox_state)sqlite3_column_int(s, 4),
+		.vcpu = (uint32_t)sqlite3_column_int(s, 5),
+		.memory_mib = (uint32_t)sqlite3_column_int(s, 6),
+		.disk_mib = (uint32_t)sqlite3_column_int(s, 7),
+		.created_ms = sqlite3_column_int64(s, 8),
+		.ready_ms = sqlite3_column_int64(s, 9),
+		.expires_ms = sqlite3_column_int64(s, 10),
+		.ended_ms = sqlite3_column_int64(s, 11),
+		.active_ms = sqlite3_column_int64(s, 12),
+		.deleted_ms = sqlite3_column_int64(s, 13),
+		.stop_reason = store_text(s, 14),
+		.detail = store_text(s, 15),
+		.isolation = store_text(s, 16),
+		.labels = store_text(s, 17),
+		.spec = store_text(s, 18)};
+	text_copy(out->id, sizeof(out->id), (const char *)sqlite3_column_text(s, 1));
+	text_copy(out->owner, sizeof(out->owner), (const char *)sqlite3_column_text(s, 2));
+	return out->stop_reason && out->detail && out->isolation && out->labels && out->spec
+		       ? 0
+		       : -ENOMEM;
+}
+
+static int totals(struct store *store, struct store_quota *out, struct error *err)
+{
+	sqlite3_stmt *s = store_prepare(store, err,
+		"SELECT count(*), coalesce(sum(memory_mib), 0) FROM sandbox WHERE state < 3", "");
+	int r = store_row(store, s, err);
+
+	if (!r)
+		*out = (struct store_quota){.sandboxes = (uint64_t)sqlite3_column_int64(s, 0),
+			.memory_mib = (uint64_t)sqlite3_column_int64(s, 1)};
+	sqlite3_finalize(s);
+	return r;
+}
+
+static int check_name(
+	struct store *store, const struct store_sandbox *sandbox, char *taken, struct error *err)
+{
+	sqlite3_stmt *s;
+	int r;
+
+	if (!sandbox->name)
+		return 0;
+	s = store_prepare(store, err,
+		"SELECT id FROM sandbox WHERE owner = ? AND name = ? AND state < 3 AND id <> ?",
+		"sss", sandbox->owner, sandbox->name, sandbox->id);
+	r = store_row(store, s, err);
+	if (!r) {
+		text_copy(taken, ID_SIZE, (const char *)sqlite3_column_text(s, 0));
+		r = error_set(err, -EEXIST, "the name %s is taken", sandbox->name);
+	} else if (r == -ENOENT) {
+		r = 0;
+	}
+	sqlite3_finalize(s);
+	return r;
+}
+
+static int check_quota(struct store *store, const struct store_sandbox *sandbox,
+	const struct store_quota *quota, struct error *err)
+{
+	struct store_quota now;
+	int r = totals(store, &now, err);
+
+	if (r)
+		return r;
+	if (now.sandboxes + 1 > quota->sandboxes)
+		return error_set(err, -EDQUOT, "%llu sandboxes are there, and %llu may be",
+			(unsigned long long)now.sandboxes, (unsigned long long)quota->sandboxes);
+	if (now.memory_mib + sandbox->memory_mib > quota->memory_mib)
+		return error_set(err, -ENOSPC,
+			"%u MiB of memory are asked for, and %llu of %llu MiB are left",
+			sandbox->memory_mib,
+			(unsigned long long)(quota->memory_mib > now.memory_mib
+						     ? quota->memory_mib - now.memory_mib
+						     : 0),
+			(unsigned long long)quota->memory_mib);
+	return 0;
+}
+
+static int put_labels(struct store *store, const struct store_sandbox *sandbox, struct error *err)
+{
+	json_t *labels = json_loads(sandbox->labels, 0, NULL), *value;
+	const char *name;
+	int r = store_execute(store, err, "DELETE FROM label WHERE sandbox = ?", "s", sandbox->id);
+
+	json_object_foreach (labels, name, value) {
+		if (!r)
+			r = store_execute(store, err,
+				"INSERT INTO label (sandbox, name, value) VALUES (?, ?, ?)", "sss",
+				sandbox->id, name, json_string_value(value));
+	}
+	json_decref(labels);
+	return r;
+}
+
+int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
+	const struct store_quota *quota, const char *replay, char *taken, struct error *err)
+{
+	int r = store_begin(store, true, err);
+
+	if (r)
+		return r;
+	r = check_name(store, sandbox, taken, err);
+	if (!r)
+		r = check_quota(store, sandbox, quota, err);
+	if (!r)
+		r = store_execute(store, err,
+			"INSERT INTO sandbox (id, owner, name, state, vcpu, memory_mib, disk_mib,"
+			" created_ms, active_ms, expires_ms, labels, spec)"
+			" VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)",
+			"sssiiiiiiss", sandbox->id, sandbox->owner, sandbox->name,
+			(int64_t)sandbox->vcpu, (int64_t)sandbox->memory_mib,
+			(int64_t)sandbox->disk_mib, sandbox->created_ms, sandbox->created_ms,
+			sandbox->expires_ms, sandbox->labels, sandbox->spec);
+	if (!r)
+		r = put_labels(store, sandbox, err);
+	if (!r && replay)
+		r = store_execute(store, err,
+			"UPDATE replay SET resource = ? WHERE owner = ? AND key = ?", "sss",
+			sandbox->id, sandbox->owner, replay);
+	return store_end(store, r, err);
+}
+
+int store_sandbox_get(struct store *store, const char *owner, const char *id,
+	struct store_sandbox *out, struct error *err)
+{
+	sqlite3_stmt *s;
+	int r;
+
+	*out = (struct store_sandbox){0};
+	pthread_mutex_lock(&store->lock);
+	s = owner ? store_prepare(store, err,
+			    "SELECT " COLUMNS " FROM sandbox WHERE id = ? AND owner = ?", "ss", id,
+			    owner)
+		  : store_prepare(
+			    store, err, "SELECT " COLUMNS " FROM sandbox WHERE id = ?", "s", id);
+	r = store_row(store, s, err);
+	if (!r && take(s, out)) {
+		store_sandbox_fini(out);
+		r = error_set(err, -ENOMEM, "out of memory");
+	}
+	sqlite3_finalize(s);
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+/* The statement of a filter, with its values bound in the order of the text. */
+static sqlite3_stmt *filtered(
+	struct store *store, const struct store_sandbox_filter *f, struct error *err)
+{
+	struct buffer sql = {0};
+	sqlite3_stmt *s = NULL;
+	int at = 0, code;
+
+	buffer_printf(&sql, "SELECT " COLUMNS " FROM sandbox WHERE deleted_ms = 0 AND seq > ?");
+	if (f->owner)
+		buffer_add_text(&sql, " AND owner = ?");
+	if (f->name)
+		buffer_add_text(&sql, " AND name = ?");
+	for (size_t i = 0; i < f->labels && i < LABELS_MOST; i++)
+		buffer_add_text(&sql, " AND EXISTS (SELECT 1 FROM label WHERE sandbox = sandbox.id"
+				      " AND label.name = ? AND label.value = ?)");
+	buffer_add_text(&sql, " AND (1 << state) & ? ORDER BY seq LIMIT ?");
+	if (!buffer_text(&sql)) {
+		error_set(err, -ENOMEM, "out of memory");
+		buffer_fini(&sql);
+		return NULL;
+	}
+	code = sqlite3_prepare_v2(store->db, buffer_text(&sql), -1, &s, NULL);
+	buffer_fini(&sql);
+	if (code != SQLITE_OK) {
+		store_error(store, code, err);
+		return NULL;
+	}
+	sqlite3_bind_int64(s, ++at, f->after);
+	if (f->owner)
+		sqlite3_bind_text(s, ++at, f->owner, -1, SQLITE_TRANSIENT);
+	if (f->name)
+		sqlite3_bind_text(s, ++at, f->name, -1, SQLITE_TRANSIENT);
+	for (size_t i = 0; i < f->labels && i < LABELS_MOST; i++) {
+		sqlite3_bind_text(s, ++at, f->label_names[i], -1, SQLITE_TRANSIENT);
+		sqlite3_bind_text(s, ++at, f->label_values[i], -1, SQLITE_TRANSIENT);
+	}
+	sqlite3_bind_int64(s, ++at, f->states);
+	sqlite3_bind_int64(s, ++at, f->limit);
+	return s;
+}
+
+int store_sandbox_each(struct store *store, const struct store_sandbox_filter *filter,
+	int (*each)(void *context, const struct store_sandbox *sandbox), void *context,
+	struct error *err)
+{
+	struct store_sandbox one;
+	sqlite3_stmt *s;
+	int r = 0;
+
+	pthread_mutex_lock(&store->lock);
+	s = filtered(store, filter, err);
+	while (!r && (r = store_row(store, s, err)) == 0) {
+		r = take(s, &one);
+		if (r)
+			error_set(err, r, "out of memory");
+		else
+			r = each(context, &one);
+		store_sandbox_fini(&one);
+	}
+	sqlite3_finalize(s);
+	pthread_mutex_unlock(&store->lock);
+	return r == -ENOENT ? 0 : r;
+}
+
+int store_sandbox_totals(struct store *store, struct store_quota *out, struct error *err)
+{
+	int r;
+
+	pthread_mutex_lock(&store->lock);
+	r = totals(store, out, err);
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+/* the end of a transaction that changed one row, or came too late */
+static int changed(struct store *store, int r, struct error *err)
+{
+	if (!r && sqlite3_changes(store->db) == 0)
+		r = error_set(err, -ESTALE, "the sandbox is beyond that state");
+	return store_end(store, r, err);
+}
+
+int store_sandbox_ready(struct store *store, const char *id, const char *isolation, int64_t now_ms,
+	int64_t expires_ms, struct error *err)
+{
+	int r = store_begin(store, true, err);
+
+	if (r)
+		return r;
+	r = store_execute(store, err,
+		"UPDATE sandbox SET state = 1, isolation = ?, ready_ms = ?, active_ms = ?,"
+		" expires_ms = ? WHERE id = ? AND state = 0",
+		"siiis", isolation, now_ms, now_ms, expires_ms, id);
+	return changed(store, r, err);
+}
+
+int store_sandbox_stopping(struct store *store, const char *id, struct error *err)
+{
+	int r = store_begin(store, true, err);
+
+	if (r)
+		return r;
+	r = store_execute(
+		store, err, "UPDATE sandbox SET state = 2 WHERE id = ? AND state < 2", "s", id);
+	return changed(store, r, err);
+}
+
+int store_sandbox_stopped(struct store *store, const char *id, const char *reason,
+	const char *detail, int64_t now_ms, struct error *err)
+{
+	int r = store_begin(store, true, err);
+
+	if (r)
+		return r;
+	r = store_execute(store, err,
+		"UPDATE sandbox SET state = 3, stop_reason = ?, detail = ?, ended_ms = ?"
+		" WHERE id = ? AND state < 3",
+		"ssis", reason, detail, now_ms, id);
+	return changed(store, r, err);
+}
+
+int store_sandbox_extend(struct store *store, const char *id, int64_t expires_ms, struct error *err)
+{
+	int r = store_begin(store, true, err);
+
+	if (r)
+		return r;
+	r = store_execute(store, err,
+		"UPDATE sandbox SET expires_ms = ? WHERE id = ? AND state < 2", "is", expires_ms,
+		id);
+	return changed(store, r, err);
+}
+
+int store_sandbox_active(struct store *store, const char *id, int64_t now_ms, struct error *err)
+{
+	int r = store_begin(store, false, err);
+
+	if (r)
+		return r;
+	r = store_execute(store, err, "UPDATE sandbox SET active_ms = ? WHERE id = ? AND state < 2",
+		"is", now_ms, id);
+	return changed(store, r, err);
+}
+
+int store_sandbox_delete(struct store *store, const char *id, int64_t now_ms, struct error *err)
+{
+	int r = store_begin(store, true, err);
+
+	if (r)
+		return r;
+	r = store_execute(store, err,
+		"UPDATE sandbox SET deleted_ms = ? WHERE id = ? AND deleted_ms = 0", "is", now_ms,
+		id);
+	return changed(store, r, err);
+}
+
+int store_sandbox_settings(
+	struct store *store, const struct store_sandbox *sandbox, char *taken, struct error *err)
+{
+	int r = store_begin(store, true, err);
+
+	if (r)
+		return r;
+	r = check_name(store, sandbox, taken, err);
+	if (!r)
+		r = store_execute(store, err,
+			"UPDATE sandbox SET name = ?, labels = ?, spec = ? WHERE id = ?", "ssss",
+			sandbox->name, sandbox->labels, sandbox->spec, sandbox->id);
+	if (!r)
+		r = put_labels(store, sandbox, err);
+	return store_end(store, r, err);
+}
