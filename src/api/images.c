@@ -25,9 +25,9 @@ static json_t *image_json(const struct image *image, bool latest)
 
 	image_id(image, id);
 	text_format(reference, sizeof(reference), "%s@%s", image->name, image->version);
-	return json_pack("{ss ss ss ss ss so ss so s{ss} sI ss* ss* ss}", "id", id, "kind", "image",
-		"name", image->name, "version", image->version, "reference", reference, "tags",
-		latest ? json_pack("[s]", "latest") : json_array(), "state",
+	return json_pack("{ss ss ss ss ss so ss so s{} ss sI ss* ss* ss}", "id", id, "kind",
+		"image", "name", image->name, "version", image->version, "reference", reference,
+		"tags", latest ? json_pack("[s]", "latest") : json_array(), "state",
 		damaged ? "failed" : "ready", "error",
 		damaged ? json_string(image->description ? image->description : "damaged")
 			: json_null(),

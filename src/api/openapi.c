@@ -38,7 +38,7 @@ static json_t *schema(const struct field *f)
 		s = json_pack("{ss}", "type", "boolean");
 		break;
 	case FIELD_MAP:
-		s = json_pack("{ss s{ss sb*} sI}", "type", "object", "additionalProperties", "type",
+		s = json_pack("{ss s{ss sb} sI}", "type", "object", "additionalProperties", "type",
 			"string", "nullable", f->null, "maxProperties", (json_int_t)f->most);
 		break;
 	case FIELD_OBJECT:

@@ -42,7 +42,7 @@ static const char *below(char *out, const char *path, const char *name)
 /* is text one of "a|b|c"? */
 static bool is_among(const char *values, const char *text)
 {
-	size_t n = strlen(text);
+	size_t n = strchr(text, '|') ? 0 : strlen(text);
 
 	for (const char *p = values; n && *p; p += strcspn(p, "|"), p += *p == '|') {
 		if (strncmp(p, text, n) == 0 && (p[n] == '|' || !p[n]))

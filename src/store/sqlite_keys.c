@@ -66,7 +66,12 @@ int store_key_each(struct store *store, int (*each)(void *context, const struct 
 	}
 	sqlite3_finalize(s);
 	pthread_mutex_unlock(&store->lock);
-	return r == -ENOENT ? 0 : r;
+	if (r == -ENOENT) { /* the end of the rows is no failure */
+		r = 0;
+		if (err)
+			*err = (struct error){0};
+	}
+	return r;
 }
 
 int store_key_revoke(struct store *store, const char *id, int64_t now_ms, struct error *err)

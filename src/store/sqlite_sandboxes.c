@@ -241,7 +241,12 @@ int store_sandbox_each(struct store *store, const struct store_sandbox_filter *f
 	}
 	sqlite3_finalize(s);
 	pthread_mutex_unlock(&store->lock);
-	return r == -ENOENT ? 0 : r;
+	if (r == -ENOENT) { /* the end of the rows is no failure */
+		r = 0;
+		if (err)
+			*err = (struct error){0};
+	}
+	return r;
 }
 
 int store_sandbox_totals(struct store *store, struct store_quota *out, struct error *err)
