@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server with real machines for the whole session, and the public client pointed at it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving import Server, make_home
+from support import empty_cgroups, real_home
+
+
+@pytest.fixture(scope="session")
+def has_machines(build: Path) -> None:
+    for name in ("kernels", "images"):
+        if not (real_home() / name).is_dir():
+            pytest.skip(f"{real_home() / name} is not there: run guest/setup.sh")
+
+
+@pytest.fixture(scope="session")
+def server(has_machines: None) -> Iterator[Server]:
+    server = Server(make_home(), ["--rate", "2000"])
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def own_server(has_machines: None) -> Iterator[Callable[..., Server]]:
+    """Makes servers with homes of their own; nothing of their sandboxes may stay."""
+    before = empty_cgroups()
+    made: list[Server] = []
+
+    def make(*options: str, start: bool = True) -> Server:
+        made.append(Server(make_home(), ["--rate", "2000", *options]))
+        if start:
+            made[-1].start()
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
+    assert not empty_cgroups() - before
+
+
+@pytest.fixture
+def sandbox(server: Server) -> Iterator[str]:
+    made = server.create()
+    yield made
+    server.ask("DELETE", f"/v1/sandboxes/{made}")
+
+
+@pytest.fixture
+def client_env(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a program sets to come from the service to this server: nothing else changes."""
+    monkeypatch.setenv("RUNTIME_API_URL", server.url)
+    monkeypatch.setenv("RUNTIME_AUTH_URL", server.url)
+    monkeypatch.setenv("RUNTIME_API_KEY", server.key)
+
+
+@pytest.fixture
+def runtime(client_env: None) -> Iterator[Any]:
+    from withruntime import Runtime
+
+    with Runtime() as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def box(runtime: Any) -> Iterator[Any]:
+    """A sandbox of the public client."""
+    with runtime.sandboxes.create(memory_mib=512, timeout_seconds=300) as box:
+        yield box

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running `sealmark serve` for tests: started, asked over HTTP, killed, started again."""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support import PROGRAM, real_home
+
+MON_EXTEND = 0x104
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str | None:
+        """The error's code, if it is one."""
+        return self.json.get("error", {}).get("code")
+
+
+@dataclass
+class Server:
+    """One home and store; the process on them may change."""
+
+    home: Path
+    options: list[str] = field(default_factory=list)
+    process: subprocess.Popen[str] | None = None
+    port: int = 0
+    key: str = ""
+
+    def environment(self) -> dict[str, str]:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("SEALMARK_", "RUNTIME_"))}
+        return {**env, "SEALMARK_HOME": str(self.home), "LC_ALL": "C.UTF-8"}
+
+    def command(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PROGRAM, *args], env=self.environment(), capture_output=True, text=True, timeout=60
+        )
+
+    def make_key(self, *options: str) -> str:
+        done = self.command("keys", "create", "test", *options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def start(self, *more: str) -> None:
+        """Starts it on any free port and waits until it says where it listens."""
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", "--listen", "127.0.0.1:0", *self.options, *more],
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        found = re.fullmatch(r"listening on https?://127\.0\.0\.1:(\d+)\n", line)
+        assert found, line
+        self.port = int(found[1])
+        self.key = self.key or self.make_key()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def kill(self) -> None:
+        assert self.process
+        self.process.kill()
+        self.process.wait(30)
+
+    def stop(self) -> int:
+        assert self.process
+        self.process.terminate()
+        return self.process.wait(60)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = None,
+        headers: dict[str, str] | None = None,
+        timeout: float = 90,
+    ) -> Answer:
+        """One request on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        sent = {"Authorization": f"Bearer {self.key if key is None else key}", **(headers or {})}
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        try:
+            connection.request(method, path, data, sent)
+            response = connection.getresponse()
+            names = {k.lower(): v for k, v in response.getheaders()}
+            return Answer(response.status, names, response.read())
+        finally:
+            connection.close()
+
+    def create(self, **fields: Any) -> str:
+        """A small sandbox that runs; its id."""
+        body = {"memoryMiB": 256, "timeoutSeconds": 300, **fields}
+        answer = self.ask("POST", "/v1/sandboxes", body, headers={"Prefer": "wait=60"})
+        assert answer.status == 201, answer.body
+        assert answer.json["state"] == "running", answer.body
+        return answer.json["id"]
+
+    def run(self, sandbox: str, command: str, **fields: Any) -> Any:
+        body = {"command": command, **fields}
+        answer = self.ask("POST", f"/v1/sandboxes/{sandbox}:exec", body)
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    def stopped(self, sandbox: str) -> Any:
+        """The record once it is stopped."""
+        answer = self.ask("GET", f"/v1/sandboxes/{sandbox}?waitFor=stopped&timeoutSeconds=30")
+        assert answer.json["state"] == "stopped", answer.body
+        return answer.json
+
+    def shorten_lease(self, sandbox: str, ms: int) -> None:
+        """Tells the monitor itself, so that a test need not wait a minute."""
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(str(self.home / "sandboxes" / sandbox / "control.sock"))
+            control.sendall(struct.pack("<IHHIQ", 8, MON_EXTEND, 0, 5, ms))
+            control.settimeout(30)
+            while control.recv(65536):
+                pass  # its end closes the connection
+
+    def keeper(self, sandbox: str) -> list[int]:
+        """The processes of a sandbox's monitor: keeper and monitor proper, by their directory."""
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(str(self.home / "sandboxes" / sandbox / "control.sock"))
+            raw = control.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        # the credentials are those of whoever called listen(): the keeper
+        return [struct.unpack("iII", raw)[0]]
+
+    def close(self) -> None:
+        """Ends server and sandboxes, and removes the home."""
+        if self.process and self.process.poll() is None:
+            self.stop()
+        for sock in self.home.glob("sandboxes/*/control.sock"):
+            with suppress(OSError, AssertionError):
+                os.kill(self.keeper(sock.parent.name)[0], signal.SIGTERM)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def make_home() -> Path:
+    """A home of its own with the kernel and the images of the real one."""
+    home = Path(tempfile.mkdtemp(prefix="sealmark-"))
+    home.chmod(0o755)
+    for name in ("kernels", "images"):
+        (home / name).symlink_to(real_home() / name)
+    return home
