@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,6 +157,9 @@ class Server:
         for sock in self.home.glob("sandboxes/*/control.sock"):
             with suppress(OSError, AssertionError):
                 os.kill(self.keeper(sock.parent.name)[0], signal.SIGTERM)
+        deadline = time.monotonic() + 20
+        while list(self.home.glob("sandboxes/*")) and time.monotonic() < deadline:
+            time.sleep(0.02)
         shutil.rmtree(self.home, ignore_errors=True)
 
 

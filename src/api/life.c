@@ -12,6 +12,7 @@
 #include <time.h>
 
 #define ATTACH_MS     30000 /* a command on a sandbox that starts waits this long */
+#define END_MS        10000
 #define STOP_MS       40000
 #define START_GONE_MS 60000 /* a start that left no trace for that long has failed */
 
@@ -135,6 +136,7 @@ static int reload(struct api_server *server, struct store_sandbox *record, struc
 int life_settle(struct api_server *server, struct store_sandbox *record, struct error *err)
 {
 	struct sandbox_end end;
+	struct error swept = {0};
 	int r;
 
 	if (record->state == STORE_SANDBOX_STOPPED || is_starting(server, record->id))
@@ -151,6 +153,9 @@ int life_settle(struct api_server *server, struct store_sandbox *record, struct 
 	} else if (r) {
 		return r;
 	}
+	/* killed with its keeper: nobody else clears up after it */
+	if (end.reason == SANDBOX_STOPPED_MONITOR_LOST && sandbox_sweep(server->home, &swept) < 0)
+		log_warning("cannot remove leftovers: %s", error_message(&swept));
 	r = record_end(server, record->id, &end, err);
 	return r ? r : reload(server, record, err);
 }
@@ -197,10 +202,14 @@ static int start_machine(
 		.id = record->id};
 	struct sandbox *s = NULL;
 	struct error why = {0};
-	struct sandbox_end end = {.reason = SANDBOX_STOPPED_START_FAILED};
+	struct sandbox_end end;
 	int r = sandbox_create(&wanted, &s, &why);
 
 	json_decref(spec);
+	/* a server that is gone may have started it just then: one of the two has the directory */
+	if (r && sandbox_look(server->home, record->id, &end, NULL) == 1)
+		r = sandbox_attach(server->home, record->id, ATTACH_MS, &s, &why);
+	end.reason = SANDBOX_STOPPED_START_FAILED;
 	if (!r) {
 		r = started(server, record, s, err);
 	} else {
@@ -429,8 +438,9 @@ void life_failure(struct request *q, const struct store_sandbox *record, int r,
 	} else if (r == -ETIMEDOUT && !file) {
 		answer_error(q, API_SANDBOX_NOT_READY, NULL, "%s.", error_message(err));
 	} else if (r == -ENODEV) {
-		if (store_sandbox_get(q->server->store, NULL, record->id, &now, &other) ||
-			life_settle(q->server, &now, &other))
+		/* its keeper may still be clearing up, and then says how it ended */
+		text_copy(now.id, sizeof(now.id), record->id);
+		if (life_wait(q->server, &now, is_stopped, NULL, END_MS, &other))
 			answer_failure(q, &other);
 		else
 			answer_stopped(q, &now);

@@ -23,7 +23,7 @@ static json_t *schema(const struct field *f)
 			}
 			json_object_set_new(s, "enum", values);
 		} else if (f->kind == FIELD_TEXT) {
-			json_object_set_new(s, "minLength", json_integer(f->least ? 1 : 0));
+			json_object_set_new(s, "minLength", json_integer(f->least));
 			json_object_set_new(s, "maxLength", json_integer(f->most));
 		}
 		if (f->kind == FIELD_TEXTS)

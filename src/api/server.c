@@ -250,6 +250,15 @@ static void complain(void *context, const char *format, va_list ap)
 	log_info("http: %s", text);
 }
 
+/* libmicrohttpd ends a value at a zero byte, so that "/a%00b" would be "/a": it becomes a byte that
+ * no text holds, and is refused with it. */
+static size_t unescape(void *context, struct MHD_Connection *connection, char *text)
+{
+	for (char *p = strstr(text, "%00"); p; p = strstr(p, "%00"))
+		p[1] = p[2] = 'f';
+	return MHD_http_unescape(text);
+}
+
 int server_listen(struct api_server *server, int fd, struct error *err)
 {
 	const bool tls = server->cert != NULL;
@@ -260,6 +269,7 @@ int server_listen(struct api_server *server, int fd, struct error *err)
 		{MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADERS_MOST, NULL},
 		{MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, NULL},
 		{MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+		{MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)unescape, NULL},
 		{MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, server},
 		{tls ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, server->cert},
 		{tls ? MHD_OPTION_HTTPS_MEM_KEY : MHD_OPTION_END, 0, server->key},

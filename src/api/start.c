@@ -184,6 +184,21 @@ static void set_quota(struct api_server *server)
 	server->vcpu_most = 1; /* a machine has one CPU (DESIGN §3) */
 }
 
+static int check_isolation(const char *wanted, struct error *err)
+{
+	static const char *const known[] = {"none", "process", "kernel", "hardware"};
+
+	for (size_t i = 0; wanted && i < ARRAY_SIZE(known); i++) {
+		if (strcmp(known[i], wanted) == 0)
+			return 0;
+	}
+	return wanted ? error_set(err, -EINVAL,
+				"--require-isolation: \"%.60s\" is not one of process, kernel, "
+				"hardware",
+				wanted)
+		      : 0;
+}
+
 static int check_engine(struct api_server *server, struct error *err)
 {
 	const struct engine *engine = engine_find(server->options.engine, server->home, err);
@@ -221,6 +236,8 @@ static int prepare(struct api_server *server, struct error *err)
 	if (!server->rate)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = read_tls(server, err);
+	if (!r)
+		r = check_isolation(o->isolation, err);
 	if (!r)
 		r = check_engine(server, err);
 	if (!r)

@@ -78,6 +78,7 @@ static void adopt(struct api_server *server, const char *id)
 {
 	struct store_sandbox record;
 	struct sandbox *s = NULL;
+	struct sandbox_end none;
 	struct error err = {0};
 	int64_t now;
 	int r = store_sandbox_get(server->store, NULL, id, &record, &err);
@@ -86,8 +87,12 @@ static void adopt(struct api_server *server, const char *id)
 		r = life_settle(server, &record, &err);
 	if (!r && record.state == STORE_SANDBOX_STOPPING)
 		r = life_stop(server, id, &err);
-	if (!r && record.state == STORE_SANDBOX_STARTING)
-		r = sandbox_attach(server->home, id, 30000, &s, &err);
+	if (!r && record.state == STORE_SANDBOX_STARTING) {
+		if (sandbox_look(server->home, id, &none, NULL) == -ENOENT)
+			r = life_start(server, id, &err); /* its server had not come to that */
+		else
+			r = sandbox_attach(server->home, id, 30000, &s, &err);
+	}
 	if (s) {
 		/* its lease began when it was ready, some moments ago: the record may say less */
 		now = api_now_ms();

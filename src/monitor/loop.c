@@ -250,6 +250,18 @@ static void keeper_said(uv_poll_t *poll, int status, int events)
 		WIFSIGNALED(note.status) ? WTERMSIG(note.status) : WEXITSTATUS(note.status));
 }
 
+/* A client for whom there is no place is told so: silence would be the sandbox's end. */
+static void tell_full(int fd)
+{
+	uint8_t frame[WIRE_HEADER + 128];
+	int n = wire_put_fail(frame, sizeof(frame), 0, 0,
+		&(struct wire_fail){.error = EBUSY,
+			.message = wire_str("too many operations at once on this sandbox")});
+
+	if (n > 0 && send(fd, frame, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("a client that was refused is gone");
+}
+
 static void accepted(uv_poll_t *poll, int status, int events)
 {
 	struct monitor *m = poll->data;
@@ -257,8 +269,10 @@ static void accepted(uv_poll_t *poll, int status, int events)
 
 	struct client *c = fd >= 0 ? client_add(m, fd, false) : NULL;
 
-	if (!c && fd >= 0)
+	if (!c && fd >= 0) {
+		tell_full(fd);
 		close(fd);
+	}
 	if (c && m->state == MONITOR_RUNNING)
 		tell_ready(m, c);
 }

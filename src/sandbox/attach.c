@@ -91,9 +91,6 @@ int sandbox_attach(const char *home, const char *id, int64_t timeout_ms, struct 
 	r = connect_to(s, home, id, err);
 	if (!r)
 		r = connection_ready(s, clock_deadline_ms(timeout_ms), err);
-	/* closed without a word by a monitor that goes on: it has no place for another client */
-	if (r == -ENODEV && s->end.reason == SANDBOX_STOPPED_MONITOR_LOST && keeper_lives(home, id))
-		r = error_set(err, -EBUSY, "too many operations at once on this sandbox");
 	if (r) {
 		sandbox_free(s);
 		return r;
@@ -128,10 +125,12 @@ int sandbox_look(const char *home, const char *id, struct sandbox_end *end, stru
 	*end = (struct sandbox_end){0};
 	if (r)
 		return r;
-	/* in this order: the word is there before the lock is free */
-	if (keeper_lives(home, id))
-		return 1;
+	/* a keeper that has left word only clears up; one that has just gone left it before */
 	r = read_word(home, id, end);
+	if (r && keeper_lives(home, id))
+		return 1;
+	if (r)
+		r = read_word(home, id, end);
 	if (r == -ENOENT && place(path, sizeof(path), home, id, "sandboxes", NULL) == 0 &&
 		access(path, F_OK) != 0)
 		return error_set(err, -ENOENT, "there is no trace of the sandbox");

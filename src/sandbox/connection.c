@@ -156,6 +156,8 @@ int connection_ready(struct sandbox *s, int64_t deadline_ms, struct error *err)
 
 	while (!s->ready) {
 		r = next_frame(s, &f, &drop, err);
+		if (r > 0 && f.type == WIRE_FAIL && f.stream == 0)
+			return op_failure(&f, err);
 		if (r > 0)
 			continue;
 		if (!r && wait_ready(s, POLLIN, deadline_ms))

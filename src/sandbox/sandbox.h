@@ -88,7 +88,7 @@ int sandbox_stop(struct sandbox *s, struct sandbox_usage *usage, struct error *e
 int sandbox_attach(const char *home, const char *id, int64_t timeout_ms, struct sandbox **out,
 	struct error *err);
 
-/* What is known of a detached sandbox without a connection: 1 when its keeper lives, 0 when it is
+/* What is known of a detached sandbox without a connection: 1 when it goes on, 0 when it is
  * over (*end says how; MONITOR_LOST when no word was left: nothing is known then), -ENOENT when
  * there is no trace of it. */
 int sandbox_look(const char *home, const char *id, struct sandbox_end *end, struct error *err);

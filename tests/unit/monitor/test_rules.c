@@ -470,6 +470,7 @@ static void more_connections_than_places(void **state)
 	for (size_t i = 0; i < MORE; i++)
 		monitor_ping(&client[i], 1);
 	monitor_connect(&one_more, *state);
+	host_expect(&one_more, WIRE_FAIL, 0);
 	assert_int_equal(host_next(&one_more), 0);
 	monitor_detach(&one_more);
 	for (size_t i = 0; i < MORE; i++)
