@@ -49,7 +49,11 @@ class Server:
     key: str = ""
 
     def environment(self) -> dict[str, str]:
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("SEALMARK_", "RUNTIME_"))}
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if name == "SEALMARK_LIBEXEC" or not name.startswith(("SEALMARK_", "RUNTIME_"))
+        }
         return {**env, "SEALMARK_HOME": str(self.home), "LC_ALL": "C.UTF-8"}
 
     def command(self, *args: str) -> subprocess.CompletedProcess[str]:
