@@ -50,7 +50,8 @@ static void files_free(struct files *f)
 /* A connection, and who acts: the sandbox's user, or root when it is asked for. */
 static bool files_open(struct request *q, struct files *f)
 {
-	*f = (struct files){.sandbox = life_attach(q, &f->record)};
+	*f = (struct files){0};
+	f->sandbox = life_attach(q, &f->record);
 	if (!f->sandbox)
 		return false;
 	f->spec = json_loads(f->record.spec, 0, NULL);

@@ -207,8 +207,10 @@ static int start_machine(
 
 	json_decref(spec);
 	/* a server that is gone may have started it just then: one of the two has the directory */
-	if (r && sandbox_look(server->home, record->id, &end, NULL) == 1)
-		r = sandbox_attach(server->home, record->id, ATTACH_MS, &s, &why);
+	if (r && sandbox_look(server->home, record->id, &end, NULL) == 1 &&
+		sandbox_attach(server->home, record->id, ATTACH_MS, &s, NULL) == 0)
+		r = 0;
+	end = (struct sandbox_end){0};
 	end.reason = SANDBOX_STOPPED_START_FAILED;
 	if (!r) {
 		r = started(server, record, s, err);
