@@ -23,6 +23,7 @@ struct api_options {
 	const char *isolation;    /* refuse to start machines weaker than this; NULL: "process" */
 	uint32_t sandboxes_most;  /* at once; 0: eight for each CPU */
 	uint32_t memory_most_mib; /* of all sandboxes together; 0: three quarters of the host's */
+	uint32_t idle_s;          /* close connections that do nothing for so long; 0: 75 s */
 	uint32_t rate; /* requests a second of one key; 0: 50, in bursts of four times that */
 };
 

@@ -222,6 +222,8 @@ int api_unbase64(const char *text, struct buffer *out); /* -EINVAL */
 
 /* server.c: take over the listening socket and serve. */
 int server_listen(struct api_server *server, int fd, struct error *err);
+/* The connection was not idle: this server was at work for it. */
+void api_active(struct api_server *server, struct MHD_Connection *connection);
 /* Something changed in the store; wake those who wait. */
 void api_changed(struct api_server *server);
 

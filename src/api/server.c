@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MOST 1024
-#define IDLE_S           75        /* of a connection that sends and takes nothing */
 #define STACK_BYTES      (1 << 20) /* of a connection's thread */
 #define HEADERS_MOST     65536
 #define DRAIN_MOST       (64u << 20) /* of a body that is too large: then it is cut off */
@@ -22,6 +21,14 @@ void api_changed(struct api_server *server)
 	server->changes++;
 	pthread_cond_broadcast(&server->changed);
 	pthread_mutex_unlock(&server->lock);
+}
+
+void api_active(struct api_server *server, struct MHD_Connection *connection)
+{
+	/* from none to some: the time is counted from now */
+	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
+	MHD_set_connection_option(
+		connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)server->options.idle_s);
 }
 
 /* --- a request --- */
@@ -221,8 +228,10 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 		*upload_size = 0;
 		return take_body(q, upload, count) ? MHD_YES : MHD_NO;
 	}
-	if (!q->refused)
+	if (!q->refused) {
 		dispatch(q);
+		api_active(q->server, connection); /* what took long was here, not the client */
+	}
 	return answer_send(q) ? MHD_YES : MHD_NO;
 }
 
@@ -265,7 +274,7 @@ int server_listen(struct api_server *server, int fd, struct error *err)
 	struct MHD_OptionItem options[] = {
 		{MHD_OPTION_LISTEN_SOCKET, fd, NULL},
 		{MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MOST, NULL},
-		{MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, NULL},
+		{MHD_OPTION_CONNECTION_TIMEOUT, server->options.idle_s, NULL},
 		{MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADERS_MOST, NULL},
 		{MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, NULL},
 		{MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},

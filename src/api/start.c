@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define BACKLOG  256
+#define IDLE_S   75
 #define PEM_MOST (1u << 20)
 
 /* --- the address --- */
@@ -257,6 +258,8 @@ int api_start(
 	if (!server)
 		return error_set(err, -ENOMEM, "out of memory");
 	server->options = *options;
+	if (!server->options.idle_s)
+		server->options.idle_s = IDLE_S;
 	server->inotify_fd = server->wake_fd = -1;
 	id_uuid(server->epoch);
 	set_waiting(server);

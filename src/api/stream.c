@@ -16,7 +16,9 @@ struct stream {
 	pthread_t thread;
 	int read_fd, write_fd;
 	int client_fd; /* the connection's, not ours */
-	bool whole;    /* set before the pipe is closed */
+	struct api_server *server;
+	struct MHD_Connection *connection;
+	bool whole; /* set before the pipe is closed */
 };
 
 static void *produce(void *context)
@@ -41,6 +43,7 @@ static ssize_t pass_on(void *context, uint64_t at, char *out, size_t most)
 	}
 	if (!(p[0].revents & POLLIN) && p[1].revents)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
+	api_active(s->server, s->connection); /* it was the command that was silent */
 	n = read(s->read_fd, out, most);
 	if (n > 0)
 		return n;
@@ -71,6 +74,8 @@ static struct stream *stream_new(struct request *q, const struct stream_source *
 		return NULL;
 	}
 	s->source = *source;
+	s->server = q->server;
+	s->connection = q->connection;
 	s->client_fd = info->connect_fd;
 	s->read_fd = pair[0];
 	s->write_fd = pair[1];

@@ -18,7 +18,7 @@
 
 struct serve_options {
 	const char *listen, *store, *cert, *key, *engine, *script, *isolation;
-	uint32_t sandboxes, memory_mib, rate;
+	uint32_t sandboxes, memory_mib, rate, idle;
 	bool check;
 };
 
@@ -70,6 +70,7 @@ static int run_serve(
 		.isolation = o->isolation,
 		.sandboxes_most = o->sandboxes,
 		.memory_most_mib = o->memory_mib,
+		.idle_s = o->idle,
 		.rate = o->rate};
 	struct api_server *server;
 	char store[PATH_MAX];
@@ -124,6 +125,9 @@ static const struct cli_option options[] = {
 		"--require-isolation kernel", cli_text, offsetof(struct serve_options, isolation)),
 	CLI_OPTION("check", 0, NULL, "say whether it could start, and end", "--check", cli_flag,
 		offsetof(struct serve_options, check)),
+	CLI_OPTION("idle", 0, "N", "close connections that are idle for N seconds", "--idle 75",
+		cli_u32, offsetof(struct serve_options, idle), .least = 1, .most = 3600,
+		.hidden = true),
 	CLI_OPTION("engine", 0, "ENGINE", "auto, uml or fake", "--engine auto", cli_text,
 		offsetof(struct serve_options, engine), .hidden = true),
 	CLI_OPTION("script", 0, "FILE", "what engine fake does", "--script file", cli_text,

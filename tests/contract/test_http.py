@@ -402,6 +402,19 @@ def test_connections_that_say_nothing_are_in_nobodys_way(server: Server) -> None
         connection.close()
 
 
+def test_work_that_takes_long_is_no_idleness(own_server: Callable[..., Server]) -> None:
+    """Connections that do nothing are closed; a command may be silent for longer than that."""
+    server = own_server("--idle", "1")
+    sandbox = server.create()
+    body = {"command": "sleep 3; echo late"}
+    assert server.ask("POST", f"/v1/sandboxes/{sandbox}:exec", body).json["stdout"] == "late\n"
+    answer = server.ask("POST", f"/v1/sandboxes/{sandbox}:exec", {**body, "stream": True})
+    events = [json.loads(line) for line in answer.body.splitlines()]
+    assert [e["type"] for e in events] == ["start", "stdout", "exit"]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as idle:
+        assert idle.recv(1) == b""
+
+
 @pytest.mark.parametrize(
     "bytes_",
     [b"\x00\xff" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"A" * 100_000,
