@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #define BLOCK 65536
@@ -18,7 +19,7 @@ struct stream {
 	int client_fd; /* the connection's, not ours */
 	struct api_server *server;
 	struct MHD_Connection *connection;
-	bool whole; /* set before the pipe is closed */
+	atomic_bool whole; /* set before the pipe is closed */
 };
 
 static void *produce(void *context)
