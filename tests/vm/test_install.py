@@ -21,6 +21,7 @@ FILES = [
     "libexec/sealmark/examiner/sealmark_examiner/__init__.py",
     "share/man/man1/sealmark.1",
     "share/man/man5/sealmark-assignment.5",
+    "share/man/man7/sealmark-api.7",
     "share/sealmark/guest/kernel/uml.config",
     "share/sealmark/guest/images/default/recipe",
 ]
