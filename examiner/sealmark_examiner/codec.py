@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MESSAGE_MOST = 16 << 20
 DEPTH_MOST = 64
+ITEMS_MOST = 1 << 20  # in all containers of a message: an empty list is 2 bytes there, 56 here
 PACK_LEAST = 16  # lists of this many plain numbers are packed
 FRACTION_BITS_MOST = 1 << 18  # of each part: reducing takes the square of it, and heeds no signal
 
@@ -78,7 +79,7 @@ def put_count(out: bytearray, number: int) -> None:
 class Encoder:
     """Writes values; `other(encoder, value)` writes what is no value, or raises."""
 
-    __slots__ = ("out", "depth", "other", "track", "known", "seen")
+    __slots__ = ("out", "depth", "counted", "other", "track", "known", "seen")
 
     def __init__(
         self,
@@ -88,6 +89,7 @@ class Encoder:
     ) -> None:
         self.out = bytearray()
         self.depth = 0
+        self.counted = 0
         self.other = other
         self.track = track
         self.known = known
@@ -120,11 +122,18 @@ class Encoder:
         return True
 
     def text(self, value: str) -> None:
+        self.fits(len(value))
         data = value.encode("utf-8", "surrogatepass")
         put_count(self.out, len(data))
         self.out += data
 
+    def fits(self, size: int) -> None:
+        """Refuse before copies are made of what is too large."""
+        if size + len(self.out) > MESSAGE_MOST:
+            raise CodecError(f"larger than {MESSAGE_MOST >> 20} MiB")
+
     def blob(self, value: "bytes | bytearray") -> None:
+        self.fits(len(value))
         put_count(self.out, len(value))
         self.out += value
 
@@ -132,8 +141,7 @@ class Encoder:
         self.depth += 1
         if self.depth > DEPTH_MOST:
             raise CodecError(f"nested deeper than {DEPTH_MOST}, or holds itself")
-        if len(self.out) > MESSAGE_MOST:
-            raise CodecError(f"larger than {MESSAGE_MOST >> 20} MiB")
+        self.fits(0)
 
     def again(self, value: "Any") -> bool:
         """Write the number of a container that the other side has; else number it if asked."""
@@ -154,6 +162,9 @@ class Encoder:
 
     def items(self, tag: bytes, values: "Any", count: int) -> None:
         self.enter()
+        self.counted += count
+        if self.counted > ITEMS_MOST:
+            raise CodecError(f"more than {ITEMS_MOST} values")
         self.out += tag
         put_count(self.out, count)
         put = self.put
@@ -163,6 +174,9 @@ class Encoder:
 
     def pairs(self, tag: bytes, value: "dict[Any, Any]") -> None:
         self.enter()
+        self.counted += len(value)
+        if self.counted > ITEMS_MOST:
+            raise CodecError(f"more than {ITEMS_MOST} values")
         self.out += tag
         put_count(self.out, len(value))
         put = self.put
@@ -172,6 +186,7 @@ class Encoder:
         self.depth -= 1
 
     def packed(self, tag: bytes, value: "list[Any] | tuple[Any, ...]") -> bool:
+        self.fits(len(value))
         kinds = set(map(type, value))
         if len(kinds) != 1:
             return False
@@ -198,6 +213,7 @@ class Encoder:
 
     def integer(self, value: int) -> None:
         size = (value.bit_length() + 8) >> 3
+        self.fits(size)
         self.out += b"I"
         put_count(self.out, size)
         self.out += value.to_bytes(size, "little", signed=True)
@@ -376,7 +392,7 @@ _LATE: "dict[str, tuple[str, Callable[[Encoder, Any], None]]]" = {
 class Decoder:
     """Reads one value from hostile bytes; `other(decoder, number)` resolves references."""
 
-    __slots__ = ("data", "at", "end", "depth", "other", "track", "known")
+    __slots__ = ("data", "at", "end", "depth", "items", "other", "track", "known")
 
     def __init__(
         self,
@@ -389,6 +405,7 @@ class Decoder:
         self.at = 0
         self.end = len(data)
         self.depth = 0
+        self.items = 0
         self.other = other
         self.track = track  # number the containers found (what the trusted side sends)
         self.known = known  # containers whose numbers may be used
@@ -430,6 +447,9 @@ class Decoder:
         count = self.count()
         if count > self.end - self.at:
             raise CodecError("a container says it holds more than there is")
+        self.items += count
+        if self.items > ITEMS_MOST:
+            raise CodecError(f"more than {ITEMS_MOST} values")
         return count
 
     def get(self) -> "Any":

@@ -128,10 +128,12 @@ def prepare(finder: Finder, test: unittest.TestCase) -> None:
     test.setUp = set_up  # type: ignore[method-assign]
 
 
-def run(finder: Finder, report: Report, tests: str, files: list[str]) -> None:
-    """Run all; every test is reported when this returns."""
+def run(finder: Finder, report: Report, tests: str, files: list[str], skip: frozenset[str]) -> None:
+    """Run all but those to skip; every test is reported when this returns."""
     session = finder.session
     suite = load(tests, files)
+    if skip:
+        suite = unittest.TestSuite(case for case in flatten(suite) if case.id() not in skip)
     for module in list(sys.modules.values()):
         if str(getattr(module, "__file__", "")).startswith(tests):
             finder.scan(module)

@@ -120,7 +120,7 @@ def examine(config: dict[str, Any], session: Session, report: Report, tests: str
     driver = importlib.import_module(f"{__package__}.drive_{config['framework']}")
     if shadows(session.workspace):
         session.cheats.add("SHADOW")
-    driver.run(finder, report, tests, files)
+    driver.run(finder, report, tests, files, frozenset(config.get("skip", ())))
     session.close()
     if forged(session.workspace):
         session.cheats.add("FORGED_REPORT")

@@ -11,7 +11,9 @@ Whatever ends a candidate (its own exit, a limit, a broken message) becomes the 
 raised as an exception that no `except Exception` of a test catches, and remembered: a test with a
 fault never passes, whatever its code made of the exception. The next scope gets a new candidate.
 
-An alarm bounds the examiner's own work in a test (a loop over a number that came from the student).
+An alarm bounds the examiner's own work in a test (a loop over a number that came from the student);
+where the interpreter cannot take it, a limit of CPU time ends the examiner, and the host starts
+another for the tests that are left.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import _signal
 import _socket
 import builtins
 import os
+import resource
 import select
 import sys
 import time
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 HEAD = TAIL = 4096
 READ_SIZE = 1 << 16
 ALARM_SLACK_S = 2.0
+HARD_SLACK_S = 4.0
 LOAD_TRIES = 2
 FULL_ERRNOS = (27, 28, 122)  # EFBIG, ENOSPC, EDQUOT
 # What a grader's report looks like when a program prints it; a note for staff, nothing more.
@@ -171,6 +175,7 @@ class Session:
         self.busy = False
         self.broken = ""
         self.status = 0
+        self.hard_cpu_s = resource.getrlimit(resource.RLIMIT_CPU)[1]
         self.pending = {"out": bytearray(), "err": bytearray()}
         self.own_streams = {"out": sys.stdout, "err": sys.stderr}
         self.own_stdin = sys.stdin
@@ -186,7 +191,11 @@ class Session:
             scope.refused_before = self.process.value("pids.events", "max")
             scope.oom_before = self.process.value("memory.events", "oom_kill")
         if test:
-            _signal.setitimer(_signal.ITIMER_REAL, self.wall_kill_s + ALARM_SLACK_S)
+            most = self.wall_kill_s + ALARM_SLACK_S
+            _signal.setitimer(_signal.ITIMER_REAL, most)
+            # and where the interpreter cannot take the alarm: SIGXCPU ends the process
+            used = int(time.process_time() + most + HARD_SLACK_S)
+            resource.setrlimit(resource.RLIMIT_CPU, (used, self.hard_cpu_s))
         return scope
 
     def finish(self, failed: bool) -> Scope:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sealmark_examiner.codec import (
     DEPTH_MOST,
+    ITEMS_MOST,
     CodecError,
     Decoder,
     Encoder,
@@ -200,6 +201,16 @@ def test_fuzz() -> None:
             bad += 1
     assert tried > 1000
     assert 0 < bad < tried
+
+
+def test_no_more_values_than_memory_allows() -> None:
+    many = [[]] * (ITEMS_MOST + 1)
+    with pytest.raises(CodecError, match="more than"):
+        encoded(many)
+    with pytest.raises(CodecError, match="more than"):
+        Decoder(b"L\x81\x80\x40" + b"N" * (ITEMS_MOST + 1)).whole()
+    numbers = list(range(ITEMS_MOST + 1))  # packed
+    assert Decoder(encoded(numbers)).whole() == numbers
 
 
 def test_numbers_of_containers() -> None:
