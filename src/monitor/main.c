@@ -85,24 +85,21 @@ static int check_isolation(const struct keeper *k, struct error *err)
 	return 0;
 }
 
-static int listen_at(const char *path, mode_t mode, int *out, struct error *err)
+/* A socket in the sandbox's directory; by its descriptor, as a socket's address is short. */
+static int listen_at(
+	const struct keeper *k, const char *name, mode_t mode, int *out, struct error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd;
+	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (text_copy(address.sun_path, sizeof(address.sun_path), path))
-		return error_set(err, -ENAMETOOLONG,
-			"%s: too long for a socket; choose a shorter SEALMARK_HOME", path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return error_sys(err, errno, "socket");
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || chmod(path, mode) ||
-		listen(fd, 8)) {
-		error_sys(err, errno, "%s", path);
-		close(fd);
-		return err ? err->code : -EIO;
-	}
-	*out = fd;
+	text_format(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", k->lock_fd,
+		name);
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
+		fchmodat(k->lock_fd, name, mode, 0) || listen(fd, 8))
+		return error_sys(err, errno, "%s/%s", k->directory, name);
+	*out = steal_fd(&fd);
 	return 0;
 }
 
@@ -131,19 +128,15 @@ static int make_directory(struct keeper *k, struct error *err)
 		close_fd(&k->lock_fd); /* what has the name is not ours to remove */
 		return err->code;
 	}
-	text_format(path, sizeof(path), "%s/control.sock", k->directory);
-	return listen_at(path, 0600, &k->listen_fd, err);
+	return listen_at(k, "control.sock", 0600, &k->listen_fd, err);
 }
 
 static int make_channel(struct keeper *k, struct error *err)
 {
-	char path[704];
 	int pair[2];
 
-	if (k->plan.channel == ENGINE_VHOST_USER) {
-		text_format(path, sizeof(path), "%s/vsock", k->directory);
-		return listen_at(path, 0666, &k->vsock_fd, err);
-	}
+	if (k->plan.channel == ENGINE_VHOST_USER)
+		return listen_at(k, "vsock", 0666, &k->vsock_fd, err);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		return error_sys(err, errno, "socketpair");
 	k->stream_ours = pair[0];
