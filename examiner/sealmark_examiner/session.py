@@ -29,6 +29,7 @@ import time
 
 from .codec import MESSAGE_MOST, CodecError
 from .peer import Peer
+from .share import Sharing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,6 +180,8 @@ class Session:
         self.pending = {"out": bytearray(), "err": bytearray()}
         self.own_streams = {"out": sys.stdout, "err": sys.stderr}
         self.own_stdin = sys.stdin
+        tests = str(config.get("tests", "")) if control is not None else ""
+        self.sharing = Sharing(tests, str(config.get("tmp", "/tmp")), self.copy_data)
         self.own_input = builtins.input
         _signal.signal(_signal.SIGALRM, self.alarm)
 
@@ -318,6 +321,16 @@ class Session:
         self.busy = True
         try:
             self.ask_launcher("clean")
+        finally:
+            self.busy = False
+
+    def share(self, name: str) -> None:
+        self.sharing.share(name)
+
+    def copy_data(self, name: str) -> None:
+        self.busy = True
+        try:
+            self.ask_launcher(f"copy {name}")
         finally:
             self.busy = False
 
