@@ -37,6 +37,7 @@ int home_setup(void **state)
 	if (!mkdtemp(h->path) || chmod(h->path, 0755) ||
 		text_format(h->script, sizeof(h->script), "%s/script", h->path))
 		return -1;
+	text_format(h->id, sizeof(h->id), "test-%s", strrchr(h->path, '-') + 1);
 	h->fds = home_count_fds();
 	h->first_fd = dup(0);
 	if (h->first_fd < 0)
@@ -96,7 +97,7 @@ static int find_directory(const struct home *h, char *what, size_t size)
 		find_cgroup(e->d_name, what, size);
 		return -1;
 	}
-	return find_cgroup(HOME_ID, what, size);
+	return find_cgroup(h->id, what, size);
 }
 
 int home_teardown(void **state)

@@ -9,10 +9,9 @@
 
 #include <cmocka.h>
 
-#define HOME_ID "test" /* of a sandbox that a test names itself */
-
 struct home {
 	char path[64], script[80];
+	char id[40];  /* for a sandbox that the test names itself */
 	unsigned fds; /* that this process had open before */
 	int first_fd; /* the first that it opens itself */
 };
