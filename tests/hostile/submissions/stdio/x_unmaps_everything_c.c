@@ -4,17 +4,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static int take(unsigned long at)
+{
+	return mmap((void *)at, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+	       MAP_FAILED;
+}
+
 static void unmap_all(void)
 {
-	unsigned long top;
+	unsigned long top = (1UL << 47) - (64UL << 20);
 
-	for (top = 0x7fffff000000; top < 0x800000000000; top += 4096) {
-		mprotect((void *)top, 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
-		if (mmap((void *)top, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-			break;
-	}
+	/* the end of what it may have */
+	while (!take(top))
+		top -= 64UL << 20;
+	for (unsigned long step = 32UL << 20; step >= 4096; step /= 2)
+		top += take(top + step) ? step : 0;
+	top += 4096;
 	munmap((void *)top, 1UL << 20);
+	mprotect((void *)top, 1UL << 20, PROT_READ | PROT_WRITE | PROT_EXEC);
 	munmap((void *)0x10000, top - 0x10000);
 }
 
