@@ -9,7 +9,8 @@ import pytest
 from . import canary
 from .modules import Finder, LoadingError
 from .report import Report
-from .session import Broken, Session
+from .scope import Broken
+from .session import Session
 from .verdicts import Outcome, judge
 
 TYPE_CHECKING = False

@@ -11,7 +11,8 @@ with lazy.modules("argparse", "difflib", "pprint", "traceback"):
 
 from .modules import Finder
 from .report import Report
-from .session import Broken, Fault, FixtureFault, Session
+from .scope import Broken, Fault, FixtureFault
+from .session import Session
 from .verdicts import Outcome, judge
 
 TYPE_CHECKING = False

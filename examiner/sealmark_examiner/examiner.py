@@ -9,7 +9,8 @@ import sys
 
 from .modules import Finder, LoadingError, wanted_modules
 from .report import Report
-from .session import Broken, Session
+from .scope import Broken
+from .session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,19 +17,15 @@ __builtins__ = dict(vars(__import__("builtins")))
 from weakref import WeakValueDictionary  # noqa: E402
 
 from . import standin  # noqa: E402
+from .changes import assign, copied, same, snapshot  # noqa: E402
 from .codec import (  # noqa: E402
     CLASSES_OF_EXCEPTIONS,
     EXCEPTIONS,
     MESSAGE_MOST,
     CodecError,
-    Decoder,
     Encoder,
-    assign,
-    copied,
-    make_exception,
-    same,
-    snapshot,
 )
+from .decoder import Decoder, make_exception  # noqa: E402
 from .standin import DUNDERS, Reference, StandIn, StandInType  # noqa: E402
 
 TYPE_CHECKING = False

@@ -10,17 +10,9 @@ import time
 from typing import Any
 
 import pytest
-from sealmark_examiner.codec import (
-    DEPTH_MOST,
-    ITEMS_MOST,
-    CodecError,
-    Decoder,
-    Encoder,
-    assign,
-    copied,
-    same,
-    snapshot,
-)
+from sealmark_examiner.changes import assign, copied, same, snapshot
+from sealmark_examiner.codec import DEPTH_MOST, ITEMS_MOST, CodecError, Encoder
+from sealmark_examiner.decoder import Decoder
 
 VALUES: list[Any] = [
     None,
