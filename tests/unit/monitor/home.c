@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -62,6 +63,21 @@ void home_wait_for_all(void)
 	while (wait(NULL) > 0 || errno == EINTR)
 		;
 	alarm(0);
+}
+
+size_t home_children(pid_t pid, pid_t *out, size_t most)
+{
+	char path[64];
+	size_t n = 0;
+	FILE *f;
+
+	text_format(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (n < most && fscanf(f, "%d", &out[n]) == 1)
+		n++;
+	fclose(f);
+	return n;
 }
 
 /* 0, or -1 with what is there in `what` */

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -344,21 +343,6 @@ static void lease_that_ends_under_a_command(void **state)
 
 /* --- deaths of ours --- */
 
-static size_t children(pid_t pid, pid_t *out, size_t most)
-{
-	char path[64];
-	size_t n = 0;
-	FILE *f;
-
-	text_format(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-	f = fopen(path, "re");
-	assert_non_null(f);
-	while (n < most && fscanf(f, "%d", &out[n]) == 1)
-		n++;
-	fclose(f);
-	return n;
-}
-
 /* kill one of keeper (0), machine (1), monitor (2) while a command runs */
 static struct sandbox *kill_one(struct home *home, int which)
 {
@@ -368,8 +352,8 @@ static struct sandbox *kill_one(struct home *home, int which)
 	struct error err = {0};
 	pid_t pids[3];
 
-	assert_int_equal(children(getpid(), pids, 1), 1);
-	assert_int_equal(children(pids[0], pids + 1, 2), 2);
+	assert_int_equal(home_children(getpid(), pids, 1), 1);
+	assert_int_equal(home_children(pids[0], pids + 1, 2), 2);
 	spec.argv = argv;
 	kill(pids[which], SIGKILL);
 	assert_int_equal(sandbox_exec(s, &spec, &(struct exec_result){0}, &err), -ENODEV);
