@@ -192,6 +192,21 @@ static int refuse_program(
 	return r ? r : submission_result_note(job->result, "does not compile");
 }
 
+/* run; -EBUSY when the host had so little time that the result means nothing */
+static int exec_fairly(struct job *job, const struct exec_spec *spec, const struct limits *limits,
+	struct exec_result *run, struct error *err)
+{
+	int r = sandbox_exec(job->sandbox, spec, run, err);
+
+	if (!r && classify_was_starved(run, limits))
+		r = error_set(err, -EBUSY,
+			"the host is too busy: a program that never waited got %llu ms of CPU time "
+			"in %llu ms",
+			(unsigned long long)(run->cpu_us / 1000),
+			(unsigned long long)(run->wall_us / 1000));
+	return r;
+}
+
 /* 0 and *ready when the program can be run */
 static int compile(struct job *job, bool *ready)
 {
@@ -206,7 +221,7 @@ static int compile(struct job *job, bool *ready)
 	*ready = true;
 	if (!job->program.compile)
 		return 0;
-	r = sandbox_exec(job->sandbox, &spec, &run, job->err);
+	r = exec_fairly(job, &spec, limits, &run, job->err);
 	if (r == -ENODEV) {
 		r = machine_gone(job, &job->result->tests[0]);
 	} else if (!r) {
@@ -304,7 +319,7 @@ static int run_case(struct job *job, const struct test_case *c, struct test_resu
 	/* an empty input is an input that ends at once, not /dev/null */
 	spec.stdin_bytes = buffer_length(&c->input) ? buffer_bytes(&c->input) : (const void *)"";
 	spec.stdin_count = buffer_length(&c->input);
-	r = sandbox_exec(job->sandbox, &spec, &run, &why);
+	r = exec_fairly(job, &spec, &job->plan->assignment->limits, &run, &why);
 	if (!r)
 		judge(job, c, &run, t);
 	else if (r == -ENODEV)
