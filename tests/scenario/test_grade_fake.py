@@ -377,7 +377,7 @@ def count_records(hw: Class) -> list[tuple[str, int]]:
 def test_killed(hw: Class) -> None:
     """T29: killed at random moments and started again: the same end, nothing recorded twice."""
     big_class(hw)
-    (hw.base / "script").write_text("slow 5\n" + SCRIPT)
+    (hw.base / "script").write_text("slow 25\n" + SCRIPT)
     moments = random.Random(29)
     kills = 0
     while kills < 25:
