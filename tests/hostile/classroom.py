@@ -15,7 +15,7 @@ import subprocess
 import textwrap
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,11 +107,20 @@ class Watch(threading.Thread):
         self.peaks[name] = max(self.peaks.get(name, 0), peak)
 
 
-def make_class(folder: Path, source: Path, right: str, wrong: str, wanted: str = "") -> None:
+def make_class(
+    folder: Path,
+    source: Path,
+    right: str,
+    wrong: str,
+    wanted: str = "",
+    only: Collection[str] | None = None,
+) -> None:
     """Lay out the submissions of `source`; `wanted` renames files, such as hw.py."""
     folder.mkdir()
     attackers = 0
     for entry in sorted(source.iterdir()):
+        if only is not None and entry.stem not in only:
+            continue
         student = folder / entry.stem
         if entry.is_dir():
             shutil.copytree(entry, student)

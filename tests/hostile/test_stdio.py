@@ -86,6 +86,9 @@ EXPECTED: dict[str, str | tuple[str, ...]] = {
     "t20_reboots_c": "passed",
     "x_child_holds_output_c": "passed",
     "x_closes_everything_c": "passed wall_limit passed",
+    "x_closes_folder_c": "passed passed error",
+    "x_closes_folder_python": "passed passed error",
+    "x_deep_folders_c": "passed disk_limit passed",
     "x_garbage_system_calls_c": (
         "passed",
         "passed ended_early passed",
@@ -93,9 +96,19 @@ EXPECTED: dict[str, str | tuple[str, ...]] = {
         "passed wall_limit passed",
         "passed error passed",
     ),
+    "x_kernel_memory_c": (
+        "passed memory_limit passed",
+        "passed cpu_limit passed",
+        "passed",
+        "passed ended_early passed",
+    ),
+    "x_many_small_files_c": "passed disk_limit passed",
+    "x_program_becomes_a_loop_c": "passed passed error",
+    "x_replaces_folder_python": "passed disk_limit passed",
     "x_stack_of_namespaces_c": "passed",
     "x_strange_instructions_c": "passed",
     "x_unmaps_everything_c": "passed",
+    "x_vsock_flood_c": "passed",
     "x_writes_to_stub_c": ("passed", "passed error passed", "passed ended_early passed"),
 }
 
