@@ -4,6 +4,7 @@
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from native import CANDIDATE_UID, Run, examine
@@ -596,3 +597,13 @@ def fill(folder): write(os.path.join(folder, "out"), "y")
         "test_own_data": "passed",
         "test_secret": "error",
     }, run.tests
+
+
+def test_closed_folder_does_not_stop_the_next_examiner(tmp_path: Path) -> None:
+    """One that took over the tests that were left read the folder that student code had closed, and
+    failed: a failure of ours."""
+    from sealmark_examiner.examiner import forged, shadows
+
+    gone = str(tmp_path / "closed")
+    assert not shadows(gone)
+    assert not forged(gone)

@@ -110,14 +110,22 @@ EXPECTED: dict[str, str | tuple[str, ...]] = {
     "x_answer_is_a_bomb": ("passed memory_limit not_run", "passed error passed"),
     "x_answer_is_a_fraction": ("passed wall_limit passed", "passed error passed"),
     "x_answer_never_ends": "failed cpu_limit failed",
+    "x_answer_power": "passed failed failed",
     "x_channel_asks_for_anything": "failed error failed",
     "x_channel_asks_forever": "passed cpu_limit passed",
     "x_channel_closed": "passed error passed",
     "x_channel_garbage": "passed error passed",
     "x_channel_half_message": "passed wall_limit passed",
     "x_channel_two_answers": ("passed error passed", "passed failed error"),
+    "x_closes_folder": "passed ended_early ended_early",
+    "x_closes_folder_and_bomb": (
+        "passed wall_limit ended_early",
+        "passed memory_limit ended_early",
+        "passed ended_early ended_early",
+    ),
     "x_error_pretends": ("failed error failed", "error"),
     "x_module_pretends": "error",
+    "x_plants_for_pytest": "failed",
     "x_stack_of_namespaces": "passed failed passed",
 }
 CHEATS = {
