@@ -377,13 +377,13 @@ def count_records(hw: Class) -> list[tuple[str, int]]:
 def test_killed(hw: Class) -> None:
     """T29: killed at random moments and started again: the same end, nothing recorded twice."""
     big_class(hw)
-    (hw.base / "script").write_text("slow 25\n" + SCRIPT)
+    (hw.base / "script").write_text("slow 100\n" + SCRIPT)
     moments = random.Random(29)
     kills = 0
     while kills < 25:
         with hw.start("-q", "-j3") as process:
             try:
-                assert process.wait(moments.uniform(0.005, 0.6)) == ATTENTION
+                assert process.wait(moments.uniform(0.005, 0.4)) == ATTENTION
             except subprocess.TimeoutExpired:
                 process.kill()
                 kills += 1
