@@ -200,9 +200,7 @@ def grade(
     )
 
 
-def grade_both(
-    sealmark: Sealmark, tests: Path, submissions: Path, out: Path
-) -> dict[int, Graded]:
+def grade_both(sealmark: Sealmark, tests: Path, submissions: Path, out: Path) -> dict[int, Graded]:
     """With one machine at once and with eight; side by side where there is a CPU for each."""
     cpus = sorted(os.sched_getaffinity(0))
     shares = {1: {cpus[0]}, 8: set(cpus[1:])} if len(cpus) > 1 else {}

@@ -23,6 +23,7 @@ CASES = {
     "1M": random.Random(4).randbytes(1_000_000),
     "1M-of-lines": b"a line of text\n" * 70_000,
 }
+NOT_EMPTY = tuple(name for name in CASES if name != "empty")
 # Each changes its input in one place, if at all; it reads all of it, to the end, first.
 PROGRAM = """
 import os
@@ -39,16 +40,23 @@ while view:
 CHANGES = {
     "same": ("", ()),
     "adds-newline": ("data += b'\\n'", tuple(CASES)),
-    "drops-last": ("del data[-1:]", tuple(name for name in CASES if name != "empty")),
-    "drops-nul": ("data = data.replace(b'\\0', b'')", ("nul", "every-byte", "65535", "65536",
-                                                        "65537", "1M")),
-    "flips-one-bit": ("if data: data[len(data) // 2] ^= 1", tuple(n for n in CASES if n != "empty")),
+    "drops-last": ("del data[-1:]", NOT_EMPTY),
+    "drops-nul": (
+        "data = data.replace(b'\\0', b'')",
+        ("nul", "every-byte", "65535", "65536", "65537", "1M"),
+    ),
+    "flips-one-bit": (
+        "if data: data[len(data) // 2] ^= 1",
+        NOT_EMPTY,
+    ),
     "as-text": (
         "data = data.decode('utf-8', 'replace').encode()",
         ("not-utf-8", "every-byte", "65535", "65536", "65537", "1M"),
     ),
-    "one-byte-at-a-time": ("for i in range(len(data[:3000])): os.write(1, data[i : i + 1])\n"
-                           "del data[:3000]", ()),
+    "one-byte-at-a-time": (
+        "for i in range(len(data[:3000])): os.write(1, data[i : i + 1])\ndel data[:3000]",
+        (),
+    ),
     "fills-stderr": ("os.write(2, b'x' * 1_000_000)", ()),
 }
 LIMITS = """
@@ -77,9 +85,7 @@ def graded(room: Sealmark, tmp_path_factory: pytest.TempPathFactory) -> dict[int
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("student", CHANGES)
 @pytest.mark.parametrize("jobs", JOBS)
-def test_exactly_what_was_changed_fails(
-    graded: dict[int, Graded], student: str, jobs: int
-) -> None:
+def test_exactly_what_was_changed_fails(graded: dict[int, Graded], student: str, jobs: int) -> None:
     for test in graded[jobs].records[student]["tests"]:
         wrong = test["id"] in CHANGES[student][1]
         # of nothing, one byte less is nothing

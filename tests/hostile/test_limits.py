@@ -16,7 +16,7 @@ PROGRAM = {"main.py": "print(5)\n", "hw.py": "def add(a, b):\n    return a + b\n
     [
         {"README": "none yet\n"},
         {"test_hw.py": "import hw\n"},
-        {"test_hw.py": "import unittest\nimport hw\n\n\nclass Test(unittest.TestCase):\n    pass\n"},
+        {"test_hw.py": "import hw, unittest\nclass Test(unittest.TestCase): pass\n"},
         {"test_hw.py": "import pytest\nimport hw\n\n\ndef helper():\n    pass\n"},
         {"assignment.yaml": "runner: suite\n"},
         {"assignment.yaml": "runner: stdio\n"},

@@ -54,9 +54,7 @@ def graded(room: Sealmark, tmp_path_factory: pytest.TempPathFactory) -> Graded:
     cases = {f"{n}.in": f"{n}\n" for n in range(3)} | {f"{n}.out": f"{n}\n" for n in range(3)}
     # Each is right in other cases, so that a mix-up shows.
     students = {
-        name: {
-            "main.py": f"n = int(input())\nprint(n if ({number} >> n) & 1 else {OUTPUT!r})\n"
-        }
+        name: {"main.py": f"n = int(input())\nprint(n if ({number} >> n) & 1 else {OUTPUT!r})\n"}
         for number, name in enumerate(NAMES)
     }
     limits = "limits: {cpu: 5s, wall: 20s, memory: 64M}\n"

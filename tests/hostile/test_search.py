@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """T18: submissions that search the machine for what the tests know find nothing.
 
-probe.py is the search; it says so when it does not work. The word stands in names, comments, values
+submissions/probe.py is the search; it says so when it does not work. The word stands in names, comments, values
 and files of the tests, in arguments of the grading command and in its environment, and in another
 student's submission.
 """
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hostile.classroom import Graded, grade, make_submissions, make_tests
+from hostile.classroom import SUBMISSIONS, Graded, grade, make_submissions, make_tests
 from support import Sealmark
 
-PROBE = (Path(__file__).parent / "probe.py").read_text()
+PROBE = (SUBMISSIONS / "probe.py").read_text()
 WORD = "quillwort-73918264"
 LIMITS = "limits: {cpu: 40s, wall: 120s, memory: 128M, processes: 32, disk: 32M}\n"
 
@@ -51,7 +51,9 @@ STDIO_MAIN = "import probe\n\nprint(probe.search())\n"
 def students(main: str, text: str) -> dict[str, dict[str, str]]:
     return {
         "searcher": {main: text, "probe.py": PROBE},
-        "another": {main: f"word = '{WORD}'\n\n\ndef answer():\n    return word\n\n\nprint(word)\n"},
+        "another": {
+            main: f"word = '{WORD}'\n\n\ndef answer():\n    return word\n\n\nprint(word)\n"
+        },
     }
 
 

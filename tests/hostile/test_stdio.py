@@ -165,8 +165,7 @@ def test_verdicts_do_not_depend_on_jobs(graded: dict[int, Graded]) -> None:
     different = {
         name: (one.verdicts(name), eight.verdicts(name))
         for name in one.records
-        if one.verdicts(name) != eight.verdicts(name)
-        and not isinstance(EXPECTED.get(name), tuple)
+        if one.verdicts(name) != eight.verdicts(name) and not isinstance(EXPECTED.get(name), tuple)
     }
     assert not different
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks on hidden unittest tests: each submission of submissions/suite with its right verdict."""
 
-from pathlib import Path
-
 import pytest
 
 from hostile.classroom import JOBS, SUBMISSIONS, Graded, grade_both, make_class, make_tests
@@ -197,8 +195,7 @@ def test_verdicts_do_not_depend_on_jobs(graded: dict[int, Graded]) -> None:
     different = {
         name: (one.verdicts(name), eight.verdicts(name))
         for name in one.records
-        if one.verdicts(name) != eight.verdicts(name)
-        and not isinstance(EXPECTED.get(name), tuple)
+        if one.verdicts(name) != eight.verdicts(name) and not isinstance(EXPECTED.get(name), tuple)
     }
     assert not different
 
