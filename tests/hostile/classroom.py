@@ -25,6 +25,9 @@ from support import PROGRAM, Sealmark
 SUBMISSIONS = Path(__file__).parent / "submissions"
 JOBS = (1, 8)
 ATTACKERS_BETWEEN_NEIGHBOURS = 5
+# Ends the names of files that would attack our own tools where they lie: a conftest.py that leaves
+# at once ended our test run, with status 0 and without a test.
+DISGUISE = ".hostile"
 
 
 @dataclass
@@ -124,6 +127,8 @@ def make_class(
         student = folder / entry.stem
         if entry.is_dir():
             shutil.copytree(entry, student)
+            for path in student.rglob(f"*{DISGUISE}"):
+                path.rename(path.with_name(path.name.removesuffix(DISGUISE)))
         else:
             student.mkdir()
             shutil.copy(entry, student / (wanted or f"main{entry.suffix}"))

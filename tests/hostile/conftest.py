@@ -11,6 +11,8 @@ import pytest
 
 from support import Sealmark, children, empty_cgroups, real_home, what_stays
 
+collect_ignore = ["submissions"]  # nothing in there is a test of ours
+
 
 @pytest.fixture(scope="module")
 def room(build: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealmark]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """T18: submissions that search the machine for what the tests know find nothing.
 
-submissions/probe.py is the search; it says so when it does not work. The word stands in names, comments, values
-and files of the tests, in arguments of the grading command and in its environment, and in another
-student's submission.
+submissions/probe.py is the search; it says so when it does not work. The word stands in names,
+comments, values and files of the tests, in arguments of the grading command and in its environment,
+and in another student's submission.
 """
 
 from pathlib import Path
