@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #define GUEST_CID      3
+#define END_MS         2000 /* for pid 1 to end the machine by itself */
 #define SOCKET_IN_ROOT "/vsock"
 #define MACHINE_EXTRA  (UINT64_C(96) << 20) /* host memory beside the guest's own: kernel, stubs */
 
@@ -45,6 +46,7 @@ struct keeper {
 	struct jail_machine machine;
 	pid_t monitor;
 	int64_t started_us;
+	int64_t kill_at_ms; /* of clock_ms(): a machine that should have ended is killed then */
 };
 
 /* Tell the creator that there will be no sandbox, and why. */
@@ -295,6 +297,15 @@ static void kill_machine(struct keeper *k)
 	close_fd(&k->machine.life_fd);
 }
 
+/* Let its pid 1 end it: that reaps what ran in it, so that its CPU time is known. A pid 1 that does
+ * not is killed a little later. */
+static void end_machine(struct keeper *k)
+{
+	close_fd(&k->machine.life_fd);
+	if (k->kill_at_ms == CLOCK_NEVER)
+		k->kill_at_ms = clock_deadline_ms(END_MS);
+}
+
 /* Reap the machine and tell the monitor how it ended and what it used. */
 static void machine_over(struct keeper *k)
 {
@@ -344,17 +355,21 @@ static int watch(struct keeper *k)
 			{signals, POLLIN, 0},
 		};
 
-		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
+		if (poll(p, ARRAY_SIZE(p), clock_poll_ms(k->kill_at_ms)) < 0 && errno != EINTR)
 			break;
+		if (clock_ms() >= k->kill_at_ms) {
+			kill_machine(k);
+			k->kill_at_ms = CLOCK_NEVER;
+		}
 		if (p[0].revents) {
 			if (waitpid(k->monitor, &status, 0) == k->monitor)
 				k->monitor = 0;
-			kill_machine(k);
+			end_machine(k);
 		}
 		if (p[2].revents & POLLIN && recv(k->note_ours, &word, 1, MSG_DONTWAIT) == 1)
-			kill_machine(k);
+			end_machine(k);
 		else if (p[2].revents & POLLHUP)
-			kill_machine(k);
+			end_machine(k);
 		if (p[3].revents) {
 			struct signalfd_siginfo info;
 
@@ -375,7 +390,7 @@ static void clean_up(struct keeper *k)
 	struct error err = {0};
 
 	if (k->machine.pid > 0) {
-		kill_machine(k);
+		kill_machine(k); /* it never ran */
 		waitpid(k->machine.pid, NULL, 0);
 	}
 	jail_cgroup_remove(k->cgroup);
@@ -385,7 +400,8 @@ static void clean_up(struct keeper *k)
 
 int main(int argc, char **argv)
 {
-	static struct keeper keeper = {.slot_fd = -1,
+	static struct keeper keeper = {.kill_at_ms = CLOCK_NEVER,
+		.slot_fd = -1,
 		.lock_fd = -1,
 		.vsock_fd = -1,
 		.listen_fd = -1,
