@@ -256,7 +256,7 @@ def rival(name: str, count: int, argv: list[str]) -> Measured:
 
 
 def without_hybrid_cgroup() -> list[str]:
-    """crun refuses a host with cgroup v1 controllers and a v2 hierarchy: hide the latter from it."""
+    """crun refuses a host with cgroup v1 controllers and a v2 hierarchy: hide the latter."""
     unified = Path("/sys/fs/cgroup/unified/cgroup.controllers")
     if not unified.exists() or not unified.read_text().strip():
         return []
