@@ -265,6 +265,16 @@ def test_usage(hw: Class) -> None:
     assert b"holds no tests" in hw.grade().stderr
 
 
+@pytest.mark.parametrize("engine", ["auto", "uml"])
+def test_no_kernel(hw: Class, engine: str) -> None:
+    """What setup has not made yet is no fault of the command line: it was status 2, see --help."""
+    hw.submit("right")
+    done = hw.sealmark.run("grade", "tests", "subs", "--engine", engine)
+    assert done.returncode == OURS
+    assert b"guest kernel is not there: run: sealmark setup" in done.stderr
+    assert b"--help" not in done.stderr
+
+
 def test_no_machine(hw: Class) -> None:
     """A host on which no machine starts is said to be one, and nobody's score suffers."""
     hw.submit("right", "wrong", "crash", "segv", "loop")
