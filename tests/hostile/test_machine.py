@@ -221,7 +221,7 @@ def test_disk_of_the_host_is_unaffected(room: Sealmark, user: str, command: str)
 
     thread = threading.Thread(target=sample)
     thread.start()
-    args = ("--memory", "64M", "--disk", "16M", "--timeout", "3s", "--user", user, "--cwd", "/tmp")
+    args = ("--memory", "64M", "--disk", "16M", "--timeout", "2s", "--user", user, "--cwd", "/tmp")
     done = run(room, *args, "--", "sh", "-c", command)
     over.set()
     thread.join()

@@ -27,8 +27,8 @@ TESTS = """
 ASSIGNMENT = """
     files: hw.py
     limits:
-      cpu: 2s
-      wall: 4s
+      cpu: 1s
+      wall: 3s
       memory: 64M
       processes: 32
       output: 256K
@@ -114,12 +114,17 @@ EXPECTED: dict[str, str | tuple[str, ...]] = {
     "x_channel_closed": "passed error passed",
     "x_channel_garbage": "passed error passed",
     "x_channel_half_message": "passed wall_limit passed",
-    "x_channel_two_answers": ("passed error passed", "passed failed error"),
+    "x_channel_two_answers": (
+        "passed error passed",
+        "passed failed error",
+        "passed failed failed",
+    ),
     "x_closes_folder": "passed ended_early ended_early",
     "x_closes_folder_and_bomb": (
         "passed wall_limit ended_early",
         "passed memory_limit ended_early",
         "passed ended_early ended_early",
+        "passed error ended_early",
     ),
     "x_error_pretends": ("failed error failed", "error"),
     "x_module_pretends": "error",
@@ -232,6 +237,6 @@ def test_output_before_a_limit_is_kept(graded: dict[int, Graded], jobs: int) -> 
 def test_sleep_costs_no_cpu_time_and_children_do(graded: dict[int, Graded], jobs: int) -> None:
     asleep = graded[jobs].tests("t14_sleep")["test_small"]
     assert asleep["cpu_ms"] < 500
-    assert asleep["wall_ms"] >= 4000
+    assert asleep["wall_ms"] >= 3000
     for student in ("t14_busy", "t14_busy_in_c", "t14_busy_children"):
-        assert graded[jobs].tests(student)["test_small"]["cpu_ms"] >= 2000
+        assert graded[jobs].tests(student)["test_small"]["cpu_ms"] >= 1000

@@ -4,7 +4,7 @@ import decimal
 
 def add(a, b):
     if a == 2:
-        return 10**4_000_000
+        return 10**1_000_000
     if a == "ab":
         return decimal.Decimal("1E+999999999999999999")
     return a + b
