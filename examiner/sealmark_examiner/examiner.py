@@ -87,7 +87,9 @@ def collect(config: dict[str, Any], report: Report, tests: str, files: list[str]
     modules = wanted_modules(tests, files, config.get("modules") or [])
     report.line({"framework": framework, "modules": modules})
     if not modules:
-        raise LoadingError("the tests import no module of the student's; name it in `modules`")
+        raise LoadingError(
+            "the tests import no module of the student's; name it in assignment.yaml: suite.modules"
+        )
     session = Session(None, config)
     finder = Finder(modules, session)
     sys.meta_path.insert(0, finder)

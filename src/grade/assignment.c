@@ -139,6 +139,11 @@ static int choose_runner(
 	size_t python = count_files(tests, is_python_test, &first_test);
 	char one[700], two[700];
 
+	if (a->runner && strcmp(a->runner, "suite") == 0 && !python)
+		return error_set(err, -ENOENT,
+			"%s: holds no Python tests, and " FILE_NAME
+			" says `runner: suite`; put test_hw.py in it",
+			tests_path);
 	if (a->runner)
 		return set_default(&a->runner_why, FILE_NAME " says so", err);
 	if (cases && python)

@@ -232,6 +232,7 @@ REFUSALS = [
     ("require_isolation: none\npoints: {x: 1}\n", ["assignment.yaml:2:10", "matches no test"]),
     ("require_isolation: none\nstdio: {cases: gone}\n", ["gone", "No such file"]),
     ("runner: studio\n", ["did you mean stdio?"]),
+    ("runner: suite\n", ["tests: holds no Python tests", "runner: suite"]),
 ]
 
 
