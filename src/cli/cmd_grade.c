@@ -358,7 +358,7 @@ static void print_summary(const struct grade *g, const struct run_counts *counts
 		(json_int_t)counts->rejected, "infra", (json_int_t)counts->infra, "waiting",
 		(json_int_t)status.waiting, "complete", status.waiting == 0, "results",
 		text_is_utf8(g->out, strlen(g->out)) ? g->out : "");
-	text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	text = j ? json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 	if (text)
 		puts(text);
 	free(text);
