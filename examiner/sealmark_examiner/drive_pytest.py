@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from . import canary
+from . import canary, frameworks
 from .modules import Finder, LoadingError
 from .report import Report
 from .scope import Broken
@@ -87,6 +87,8 @@ class Plugin:
             if str(getattr(module, "__file__", "")).startswith(self.tests):
                 self.finder.scan(module)
         self.finder.loading = False
+        frameworks.guard_unittest()
+        frameworks.guard_pytest()
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> Iterator[None]:

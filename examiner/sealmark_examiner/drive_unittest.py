@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from . import canary, lazy
+from . import canary, frameworks, lazy
 
 with lazy.modules("argparse", "difflib", "pprint", "traceback"):
     import unittest
@@ -139,6 +139,7 @@ def run(finder: Finder, report: Report, tests: str, files: list[str], skip: froz
         if str(getattr(module, "__file__", "")).startswith(tests):
             finder.scan(module)
     finder.loading = False
+    frameworks.guard_unittest()
     cases = list(flatten(suite))
     CanaryTest.session = session
     result = Result(session, report, tests)

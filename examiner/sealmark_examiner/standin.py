@@ -13,6 +13,8 @@ the tests have named its class: where a number was expected, `abs(hw.f(2) - 5) <
 answered by the thing that came instead. And a named class may come there, too: what arithmetic with
 a plain value gives is an object again, as a vector times 2 is, never a plain number, and abs() and
 round() are not asked of it. So no answer that has seen the expected number is compared with one.
+Methods by which a test asks a string or a set about a plain value (startswith, issubset) are
+arithmetic in that sense: what came instead of a string must not say that it begins right.
 """
 
 __builtins__ = dict(vars(__import__("builtins")))
@@ -43,6 +45,13 @@ DUNDERS = COMPARE | BINARY | OTHERS
 # Attributes with double underscores that may be asked for by name.
 ASKED = frozenset(
     ("__dict__", "__doc__", "__name__", "__qualname__", "__annotations__", "__defaults__")
+)
+# Methods of str and set that are given what was expected and say whether it is so.
+JUDGES = frozenset(
+    (
+        *("startswith", "endswith", "difference", "symmetric_difference"),
+        *("isdisjoint", "issubset", "issuperset"),
+    )
 )
 _FIELDS = ("_sealmark_ref", "_sealmark_text", "_sealmark_remote")
 _set = object.__setattr__
@@ -131,6 +140,11 @@ class StandIn(metaclass=StandInType):
         if name in _FIELDS or not askable(name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         ref = _get(self, "_sealmark_ref")
+        if name in JUDGES and ref.peer.trusted and not named(type(self)):
+            ref.peer.compared(type(self))
+            raise AttributeError(
+                f"the tests name no class {type(self).__name__}: {name!r} is not asked"
+            )
         return ref.peer.attribute(ref.number, name)
 
     def __setattr__(self, name: str, value: "Any") -> None:

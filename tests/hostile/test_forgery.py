@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ways to points for a wrong answer that go through what tests do with it."""
 
+import textwrap
 from pathlib import Path
+
+import pytest
 
 from hostile.classroom import grade, make_submissions, make_tests
 from support import Sealmark
@@ -117,3 +120,178 @@ def test_named_class_does_not_answer_for_a_number(room: Sealmark, tmp_path: Path
     for student in students:
         if student != "right":
             assert run.records[student]["score"] == 0, run.explain(student)
+
+
+# Comparisons that do not end with `==`: the object that came is asked about what was expected.
+JUDGED = """
+    import unittest
+
+    from hw import Bag, greet, unique
+
+
+    class TestJudged(unittest.TestCase):
+        def test_ends(self):
+            self.assertTrue(greet("Bo").endswith("Bo!"))
+
+        def test_set(self):
+            self.assertSetEqual(unique([3, 3, 7]), {3, 7})
+
+        def test_set_named(self):
+            Bag()
+            self.assertSetEqual(unique([3, 7]), {3, 7})
+
+        def test_set_reversed(self):
+            self.assertSetEqual({3, 7}, unique([3, 7]))
+
+        def test_starts(self):
+            self.assertTrue(greet("Bo").startswith("Hello"))
+
+        def test_subset(self):
+            self.assertTrue(unique([3]).issubset({3, 7}))
+    """
+JUDGED_PYTEST = """
+    from pytest import approx
+
+    import hw
+
+
+    def test_approx():
+        assert hw.halves([1, 2, 3]) == approx([0.5, 1.0, 1.5])
+
+
+    def test_approx_array():
+        import numpy as np
+
+        assert hw.halves([1, 2, 3]) == approx(np.array([0.5, 1.0, 1.5]))
+
+
+    def test_approx_reversed():
+        assert approx([0.5, 1.0, 1.5]) == hw.halves([1, 2, 3])
+    """
+HONEST = """
+class Bag:
+    pass
+
+
+def greet(name):
+    return f"Hello, {name}!"
+
+
+def unique(values):
+    return set(values)
+
+
+def halves(values):
+    return [value / 2 for value in values]
+"""
+JUDGE = """
+class Judge:
+    def __init__(self):
+        self.seen = []
+
+    def difference(self, other):
+        self.seen = list(other)
+        return set()
+
+    def issubset(self, other):
+        return True
+
+    startswith = endswith = issuperset = issubset
+
+    def __iter__(self):
+        return iter(self.seen)
+
+    def __len__(self):
+        return 3
+
+
+class Bag(Judge):
+    pass
+
+
+def greet(name):
+    return Judge()
+
+
+def unique(values):
+    return CLASS()
+
+
+halves = greet
+"""
+
+
+@pytest.mark.parametrize("tests", [JUDGED, JUDGED_PYTEST], ids=["unittest", "pytest"])
+def test_what_came_is_not_asked_whether_it_is_right(
+    room: Sealmark, tmp_path: Path, tests: str
+) -> None:
+    run = grade(
+        room,
+        make_tests(tmp_path / "tests", {"test_hw.py": tests}),
+        make_submissions(
+            tmp_path / "class",
+            {
+                "right": {"hw.py": HONEST},
+                "judge": {"hw.py": JUDGE.replace("CLASS", "Judge")},
+                "named": {"hw.py": JUDGE.replace("CLASS", "Bag")},
+            },
+        ),
+        tmp_path / "out",
+        2,
+    )
+    assert run.status == 0, run.stderr
+    assert run.verdicts("right") == "passed", run.explain("right")
+    assert run.records["judge"]["score"] == 0, run.explain("judge")
+    named = {name for name, test in run.tests("named").items() if test["verdict"] == "passed"}
+    # a class that the tests name is asked by its own methods
+    assert named <= {"test_subset"}, run.explain("named")
+
+
+def test_exception_with_an_object_is_no_attack(room: Sealmark, tmp_path: Path) -> None:
+    """An object of a class not met before, in an exception, was taken for a forged message."""
+    source = """
+        class Account:
+            pass
+
+
+        class Refused(Exception):
+            pass
+
+
+        def refuse():
+            raise Refused(Account(), 3)
+
+
+        def account():
+            return Account()
+
+
+        def hold():
+            return [Account(), b"x" * (80 << 20)]
+        """
+    tests = """
+        import unittest
+
+        import hw
+
+
+        class TestRefuse(unittest.TestCase):
+            def test_after_failure(self):
+                with self.assertRaises(Exception):
+                    hw.hold()
+                self.assertEqual(type(hw.account()).__name__, "Account")
+
+            def test_refuse(self):
+                with self.assertRaises(hw.Refused) as caught:
+                    hw.refuse()
+                self.assertEqual(caught.exception.args[1], 3)
+        """
+    run = grade(
+        room,
+        make_tests(tmp_path / "tests", {"test_hw.py": tests}),
+        make_submissions(tmp_path / "class", {"right": {"hw.py": textwrap.dedent(source)}}),
+        tmp_path / "out",
+        1,
+    )
+    assert run.verdicts("right") == "passed", run.explain("right")
+    assert not run.records["right"]["cheats"], run.explain("right")
