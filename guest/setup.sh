@@ -133,15 +133,16 @@ log_since() {
 	tail -n "+$job_first_line" "$log"
 }
 
+# The session's processes. No `--` before the number: dash takes that for a process and kills nothing.
 end_job() {
 	[ -n "$job" ] || return 0
-	kill -TERM -- "-$job" 2>/dev/null || :
+	kill -TERM "-$job" 2>/dev/null || :
 	tries=0
-	while kill -0 -- "-$job" 2>/dev/null && [ "$tries" -lt 50 ]; do
+	while kill -0 "-$job" 2>/dev/null && [ "$tries" -lt 50 ]; do
 		sleep 0.1
 		tries=$((tries + 1))
 	done
-	kill -KILL -- "-$job" 2>/dev/null || :
+	kill -KILL "-$job" 2>/dev/null || :
 	wait "$job" 2>/dev/null || :
 	job=
 }
@@ -190,7 +191,7 @@ on_exit() {
 
 stopped() {
 	[ -z "$on_tty" ] || printf '\n' >&2
-	printf 'sealmark setup: stopped; what was half-made is removed\n' >&2
+	printf 'sealmark setup: stopped; removing what is half-made\n' >&2
 	exit "$1"
 }
 

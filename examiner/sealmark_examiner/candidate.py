@@ -70,6 +70,9 @@ class Socket:
     def callback_raised(self, error: BaseException) -> None:
         """The examiner's affair."""
 
+    def share(self, name: str) -> None:
+        """The examiner's affair."""
+
     def broke(self, text: str) -> BaseException:
         leave(1)
 

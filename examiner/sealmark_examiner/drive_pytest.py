@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
-from . import canary
+from . import canary, frameworks
 from .modules import Finder, LoadingError
 from .report import Report
-from .session import Broken, Session
+from .scope import Broken
+from .session import Session
 from .verdicts import Outcome, judge
 
 TYPE_CHECKING = False
@@ -35,7 +36,14 @@ class CanaryItem(pytest.Item):
 class Plugin:
     """Our hooks; `report` is None while collecting."""
 
-    def __init__(self, finder: Finder, report: Report | None, tests: str) -> None:
+    def __init__(
+        self,
+        finder: Finder,
+        report: Report | None,
+        tests: str,
+        skip: frozenset[str] = frozenset(),
+    ) -> None:
+        self.skip = skip
         self.finder = finder
         self.report = report
         self.tests = tests
@@ -64,6 +72,7 @@ class Plugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, session: Any, items: list[Any]) -> None:
+        items[:] = [item for item in items if item.nodeid not in self.skip]
         self.names = [item.nodeid for item in items]
         if self.report is None:
             return
@@ -78,6 +87,8 @@ class Plugin:
             if str(getattr(module, "__file__", "")).startswith(self.tests):
                 self.finder.scan(module)
         self.finder.loading = False
+        frameworks.guard_unittest()
+        frameworks.guard_pytest()
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> Iterator[None]:
@@ -141,9 +152,9 @@ def collect(finder: Finder, tests: str, files: list[str]) -> list[str]:
     return plugin.names
 
 
-def run(finder: Finder, report: Report, tests: str, files: list[str]) -> None:
-    """Run all; every test is reported when this returns."""
-    plugin = Plugin(finder, report, tests)
+def run(finder: Finder, report: Report, tests: str, files: list[str], skip: frozenset[str]) -> None:
+    """Run all but those to skip; every test is reported when this returns."""
+    plugin = Plugin(finder, report, tests, skip)
     main(plugin, tests, files)
     session = finder.session
     if session.broken:

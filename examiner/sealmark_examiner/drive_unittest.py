@@ -4,14 +4,15 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from . import canary, lazy
+from . import canary, frameworks, lazy
 
 with lazy.modules("argparse", "difflib", "pprint", "traceback"):
     import unittest
 
 from .modules import Finder
 from .report import Report
-from .session import Broken, Fault, FixtureFault, Session
+from .scope import Broken, Fault, FixtureFault
+from .session import Session
 from .verdicts import Outcome, judge
 
 TYPE_CHECKING = False
@@ -128,14 +129,17 @@ def prepare(finder: Finder, test: unittest.TestCase) -> None:
     test.setUp = set_up  # type: ignore[method-assign]
 
 
-def run(finder: Finder, report: Report, tests: str, files: list[str]) -> None:
-    """Run all; every test is reported when this returns."""
+def run(finder: Finder, report: Report, tests: str, files: list[str], skip: frozenset[str]) -> None:
+    """Run all but those to skip; every test is reported when this returns."""
     session = finder.session
     suite = load(tests, files)
+    if skip:
+        suite = unittest.TestSuite(case for case in flatten(suite) if case.id() not in skip)
     for module in list(sys.modules.values()):
         if str(getattr(module, "__file__", "")).startswith(tests):
             finder.scan(module)
     finder.loading = False
+    frameworks.guard_unittest()
     cases = list(flatten(suite))
     CanaryTest.session = session
     result = Result(session, report, tests)

@@ -9,7 +9,8 @@ import sys
 
 from .modules import Finder, LoadingError, wanted_modules
 from .report import Report
-from .session import Broken, Session
+from .scope import Broken
+from .session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ def framework_of(tests: str, files: list[str]) -> str:
 
 def shadows(workspace: str) -> bool:
     """Files of the submission that bear the name of something of Python's."""
-    names = {name.removesuffix(".py") for name in os.listdir(workspace)}
+    try:
+        names = {name.removesuffix(".py") for name in os.listdir(workspace)}
+    except OSError:  # closed by what ran before this examiner
+        return False
     return any(name in sys.stdlib_module_names or name in SHADOWS for name in names)
 
 
@@ -83,7 +87,9 @@ def collect(config: dict[str, Any], report: Report, tests: str, files: list[str]
     modules = wanted_modules(tests, files, config.get("modules") or [])
     report.line({"framework": framework, "modules": modules})
     if not modules:
-        raise LoadingError("the tests import no module of the student's; name it in `modules`")
+        raise LoadingError(
+            "the tests import no module of the student's; name it in assignment.yaml: suite.modules"
+        )
     session = Session(None, config)
     finder = Finder(modules, session)
     sys.meta_path.insert(0, finder)
@@ -120,7 +126,7 @@ def examine(config: dict[str, Any], session: Session, report: Report, tests: str
     driver = importlib.import_module(f"{__package__}.drive_{config['framework']}")
     if shadows(session.workspace):
         session.cheats.add("SHADOW")
-    driver.run(finder, report, tests, files)
+    driver.run(finder, report, tests, files, frozenset(config.get("skip", ())))
     session.close()
     if forged(session.workspace):
         session.cheats.add("FORGED_REPORT")

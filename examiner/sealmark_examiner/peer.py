@@ -17,19 +17,15 @@ __builtins__ = dict(vars(__import__("builtins")))
 from weakref import WeakValueDictionary  # noqa: E402
 
 from . import standin  # noqa: E402
+from .changes import assign, copied, same, snapshot  # noqa: E402
 from .codec import (  # noqa: E402
     CLASSES_OF_EXCEPTIONS,
     EXCEPTIONS,
     MESSAGE_MOST,
     CodecError,
-    Decoder,
     Encoder,
-    assign,
-    copied,
-    make_exception,
-    same,
-    snapshot,
 )
+from .decoder import Decoder, make_exception  # noqa: E402
 from .standin import DUNDERS, Reference, StandIn, StandInType  # noqa: E402
 
 TYPE_CHECKING = False
@@ -41,6 +37,7 @@ if TYPE_CHECKING:
         def send(self, message: bytes) -> None: ...
         def receive(self) -> bytes: ...
         def callback_raised(self, error: BaseException) -> None: ...
+        def share(self, name: str) -> None: ...
         def broke(self, text: str) -> BaseException: ...
         def stale(self) -> BaseException: ...
         def left(self, name: str) -> BaseException: ...
@@ -89,6 +86,7 @@ class Peer:
         self.numbers: dict[int, int] = {}
         self.next_number = 1
         self.described: set[int] = set()
+        self.unsent: list[int] = []  # described in a message that is not sent yet
         # theirs that we hold
         self.objects: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self.received: dict[int, int] = {}
@@ -108,6 +106,10 @@ class Peer:
     # -- asking ------------------------------------------------------------------------------
 
     def call(self, number: int, args: "tuple[Any, ...]", kwargs: "dict[str, Any]") -> "Any":
+        if self.trusted:
+            for each in (*args, *kwargs.values()):
+                if type(each) is str or type(each).__name__ == "PosixPath":
+                    self.transport.share(str(each))
         return self.request("call", number, args, tuple(kwargs.items()))
 
     def attribute(self, number: int, name: str) -> "Any":
@@ -124,14 +126,18 @@ class Peer:
         self.dropped.clear()
         sent: list[Any] = []
         encoder = Encoder(self.write_reference, track=sent if self.trusted else None)
-        encoder.put((operation, dropped, *operands))
         self.nested += 1
         try:
-            if self.nested > NESTED_MOST:
-                raise RecursionError("calls between tests and student code are nested too deep")
-            if len(encoder.out) > MESSAGE_MOST:
-                raise CodecError(f"arguments larger than {MESSAGE_MOST >> 20} MiB")
-            self.transport.send(REQUEST + encoder.out)
+            try:
+                encoder.put((operation, dropped, *operands))
+                if self.nested > NESTED_MOST:
+                    raise RecursionError("calls between tests and student code are nested too deep")
+                if len(encoder.out) > MESSAGE_MOST:
+                    raise CodecError(f"arguments larger than {MESSAGE_MOST >> 20} MiB")
+            except BaseException:
+                self.take_back()
+                raise
+            self.send(REQUEST, encoder)
             while (message := self.transport.receive())[:1] == REQUEST:
                 self.serve(message)
         finally:
@@ -195,10 +201,20 @@ class Peer:
             if len(encoder.out) > MESSAGE_MOST:
                 raise CodecError(f"an answer larger than {MESSAGE_MOST >> 20} MiB")
         except Exception as error:  # noqa: BLE001 - whatever it is, the other side waits
+            self.take_back()
             kind = RAISED
             encoder = Encoder(self.write_reference)
             encoder.put((self.raised(error), ()))
+        self.send(kind, encoder)
+
+    def send(self, kind: bytes, encoder: Encoder) -> None:
+        self.unsent.clear()
         self.transport.send(kind + encoder.out)
+
+    def take_back(self) -> None:
+        """What was written is not sent: the other side does not know the classes in it."""
+        self.described.difference_update(self.unsent)
+        self.unsent.clear()
 
     def do_call(self, number: int, args: "Any", kwargs: "Any") -> "Any":
         function = self.object(number)
@@ -306,6 +322,7 @@ class Peer:
         if number in self.described:
             return (number,)
         self.described.add(number)
+        self.unsent.append(number)
         own = [vars(each) for each in kind.__mro__ if each is not object]
         dunders = []
         for name in sorted(DUNDERS):
@@ -404,6 +421,7 @@ class Peer:
             Encoder(self.write_reference).put(args)
         except Exception:  # noqa: BLE001
             args = ()
+        self.take_back()  # that was a trial
         try:
             text = str(error)[:TEXT_MOST]
         except Exception:  # noqa: BLE001

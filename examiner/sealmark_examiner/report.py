@@ -15,7 +15,7 @@ try:
 except ImportError:  # before 3.12
     from _sha256 import sha256
 
-from .session import Kept, Scope
+from .scope import Kept, Scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

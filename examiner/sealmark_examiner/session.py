@@ -11,7 +11,9 @@ Whatever ends a candidate (its own exit, a limit, a broken message) becomes the 
 raised as an exception that no `except Exception` of a test catches, and remembered: a test with a
 fault never passes, whatever its code made of the exception. The next scope gets a new candidate.
 
-An alarm bounds the examiner's own work in a test (a loop over a number that came from the student).
+An alarm bounds the examiner's own work in a test (a loop over a number that came from the student);
+where the interpreter cannot take it, a limit of CPU time ends the examiner, and the host starts
+another for the tests that are left.
 """
 
 from __future__ import annotations
@@ -20,130 +22,28 @@ import _signal
 import _socket
 import builtins
 import os
+import resource
 import select
 import sys
 import time
 
-from .codec import MESSAGE_MOST, CodecError
+from .codec import MESSAGE_MOST
 from .peer import Peer
+from .scope import Broken, Fault, FixtureFault, Process, Scope
+from .share import Sharing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HEAD = TAIL = 4096
 READ_SIZE = 1 << 16
 ALARM_SLACK_S = 2.0
+HARD_SLACK_S = 4.0
 LOAD_TRIES = 2
 FULL_ERRNOS = (27, 28, 122)  # EFBIG, ENOSPC, EDQUOT
 # What a grader's report looks like when a program prints it; a note for staff, nothing more.
 SENTINELS = (b"Grade :=>>", b"<testsuite", b"::notice", b"::error", b"TAP version", b'"verdict"')
 SKIPS = ("unittest.case.SkipTest", "_pytest.outcomes.", "unittest.case._ShouldStop")
-
-
-class Fault(BaseException):
-    """The candidate gave no answer: verdict and reason."""
-
-    def __init__(self, verdict: str, text: str) -> None:
-        super().__init__(f"{verdict}: {text}")
-        self.verdict = verdict
-        self.text = text
-
-
-class FixtureFault(Exception):
-    """A Fault between tests, where a framework stops the whole run at a BaseException."""
-
-
-class Broken(Exception):
-    """A failure of ours."""
-
-
-class Kept:
-    """Head and tail of an output; never more."""
-
-    def __init__(self) -> None:
-        self.head = bytearray()
-        self.tail = bytearray()
-        self.total = 0
-        self.cut = False
-
-    def add(self, data: bytes) -> None:
-        self.total += len(data)
-        room = HEAD - len(self.head)
-        if room > 0:
-            self.head += data[:room]
-            data = data[room:]
-        self.tail += data
-        if len(self.tail) > TAIL:
-            self.cut = True
-            del self.tail[:-TAIL]
-
-
-class Scope:
-    """A test, or the time between two."""
-
-    def __init__(self, name: str, test: bool) -> None:
-        self.name = name
-        self.test = test
-        self.fault: Fault | None = None
-        self.callback_failure = ""
-        self.out = Kept()
-        self.err = Kept()
-        self.started = time.monotonic()
-        self.wall_used = 0.0  # seconds in which student code was waited for
-        self.cpu_before = 0
-        self.cpu_done = 0
-        self.cpu_seen = 0  # at least this much was used by ...
-        self.seen_at = self.started  # ... this moment
-        self.refused_before = 0
-        self.oom_before = 0
-        self.refused = False
-        self.oom = False
-        self.peak = 0
-        self.remote_seen: list[tuple[str, tuple[str, ...], str, str]] = []
-
-
-class Process:
-    """A candidate: its socket, its outputs and its cgroup's files."""
-
-    def __init__(self, number: int, fds: dict[str, int]) -> None:
-        self.number = number
-        self.fds = fds
-        self.buffer = bytearray()
-        self.poll = select.poll()
-        # the socket first: what was printed before an answer is seen together with it
-        for name in ("sock", "out", "err", "pid"):
-            os.set_blocking(fds[name], False)
-            self.poll.register(fds[name], select.POLLIN)
-
-    def value(self, name: str, key: str = "") -> int:
-        """A number of a cgroup file; 0 when there is none."""
-        fd = self.fds.get(name)
-        if fd is None:
-            return 0
-        try:
-            words = os.pread(fd, 4096, 0).split()
-        except OSError:
-            return 0
-        if not key:
-            return int(words[0])
-        at = words.index(key.encode()) if key.encode() in words else -1
-        return int(words[at + 1]) if at >= 0 else 0
-
-    def cpu_us(self) -> int:
-        if "stat" not in self.fds:
-            return self.value("cpu.stat", "usage_usec")
-        try:  # without a cgroup
-            words = os.pread(self.fds["stat"], 4096, 0).rpartition(b")")[2].split()
-        except OSError:
-            return 0
-        ticks = sum(int(word) for word in words[11:15])
-        return ticks * 1_000_000 // os.sysconf("SC_CLK_TCK")
-
-    def close(self) -> None:
-        for fd in self.fds.values():
-            os.close(fd)
-        self.fds = {}
 
 
 class Session:
@@ -171,9 +71,12 @@ class Session:
         self.busy = False
         self.broken = ""
         self.status = 0
+        self.hard_cpu_s = resource.getrlimit(resource.RLIMIT_CPU)[1]
         self.pending = {"out": bytearray(), "err": bytearray()}
         self.own_streams = {"out": sys.stdout, "err": sys.stderr}
         self.own_stdin = sys.stdin
+        tests = str(config.get("tests", "")) if control is not None else ""
+        self.sharing = Sharing(tests, str(config.get("tmp", "/tmp")), self.copy_data)
         self.own_input = builtins.input
         _signal.signal(_signal.SIGALRM, self.alarm)
 
@@ -186,7 +89,11 @@ class Session:
             scope.refused_before = self.process.value("pids.events", "max")
             scope.oom_before = self.process.value("memory.events", "oom_kill")
         if test:
-            _signal.setitimer(_signal.ITIMER_REAL, self.wall_kill_s + ALARM_SLACK_S)
+            most = self.wall_kill_s + ALARM_SLACK_S
+            _signal.setitimer(_signal.ITIMER_REAL, most)
+            # and where the interpreter cannot take the alarm: SIGXCPU ends the process
+            used = int(time.process_time() + most + HARD_SLACK_S)
+            resource.setrlimit(resource.RLIMIT_CPU, (used, self.hard_cpu_s))
         return scope
 
     def finish(self, failed: bool) -> Scope:
@@ -227,6 +134,12 @@ class Session:
             return
         if not self.scope.test:
             return
+        process = self.process
+        used = self.scope.cpu_done
+        if process is not None:
+            used += process.cpu_us() - self.scope.cpu_before
+        if used >= self.cpu_us:
+            raise self.give_up("cpu_limit", self.over_cpu())
         raise self.give_up("wall_limit", "the test did not end in time")
 
     def give_up(self, verdict: str, text: str) -> BaseException:
@@ -309,6 +222,16 @@ class Session:
         self.busy = True
         try:
             self.ask_launcher("clean")
+        finally:
+            self.busy = False
+
+    def share(self, name: str) -> None:
+        self.sharing.share(name)
+
+    def copy_data(self, name: str) -> None:
+        self.busy = True
+        try:
+            self.ask_launcher(f"copy {name}")
         finally:
             self.busy = False
 
@@ -590,6 +513,3 @@ class Session:
         if isinstance(error, PermissionError) and ("/sealmark" in text or "/proc" in text):
             self.cheats.add("SNOOPED")
         return "error", shown
-
-
-__all__ = ["Broken", "CodecError", "Fault", "FixtureFault", "Scope", "Session"]

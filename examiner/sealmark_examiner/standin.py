@@ -10,7 +10,11 @@ What is never asked: whether such an object equals a plain value (it does not), 
 ordered. Else an object whose __eq__ is always true would pass every test, and would see what it is
 compared with. For the same reason arithmetic and `in` with a plain value reach an object only when
 the tests have named its class: where a number was expected, `abs(hw.f(2) - 5) < 1e-9` must not be
-answered by the thing that came instead.
+answered by the thing that came instead. And a named class may come there, too: what arithmetic with
+a plain value gives is an object again, as a vector times 2 is, never a plain number, and abs() and
+round() are not asked of it. So no answer that has seen the expected number is compared with one.
+Methods by which a test asks a string or a set about a plain value (startswith, issubset) are
+arithmetic in that sense: what came instead of a string must not say that it begins right.
 """
 
 __builtins__ = dict(vars(__import__("builtins")))
@@ -42,6 +46,13 @@ DUNDERS = COMPARE | BINARY | OTHERS
 ASKED = frozenset(
     ("__dict__", "__doc__", "__name__", "__qualname__", "__annotations__", "__defaults__")
 )
+# Methods of str and set that are given what was expected and say whether it is so.
+JUDGES = frozenset(
+    (
+        *("startswith", "endswith", "difference", "symmetric_difference"),
+        *("isdisjoint", "issubset", "issuperset"),
+    )
+)
 _FIELDS = ("_sealmark_ref", "_sealmark_text", "_sealmark_remote")
 _set = object.__setattr__
 _get = object.__getattribute__
@@ -50,11 +61,12 @@ _get = object.__getattribute__
 class Reference:
     """An object of the other side; told to it when nobody here holds it any more."""
 
-    __slots__ = ("peer", "number", "__weakref__")
+    __slots__ = ("peer", "number", "mixed", "__weakref__")
 
     def __init__(self, peer: "Peer", number: int) -> None:
         self.peer = peer
         self.number = number
+        self.mixed = False  # came of arithmetic with a plain value of the tests
 
     def __del__(self) -> None:
         self.peer.drop(self.number)
@@ -128,6 +140,11 @@ class StandIn(metaclass=StandInType):
         if name in _FIELDS or not askable(name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         ref = _get(self, "_sealmark_ref")
+        if name in JUDGES and ref.peer.trusted and not named(type(self)):
+            ref.peer.compared(type(self))
+            raise AttributeError(
+                f"the tests name no class {type(self).__name__}: {name!r} is not asked"
+            )
         return ref.peer.attribute(ref.number, name)
 
     def __setattr__(self, name: str, value: "Any") -> None:
@@ -201,10 +218,41 @@ def _compare(name: str) -> "Callable[..., Any]":
 def _binary(name: str) -> "Callable[..., Any]":
     def method(self: "Any", *others: "Any") -> "Any":
         ref = _get(self, "_sealmark_ref")
-        if ref.peer.trusted and reference_of(others[0]) is None and not named(type(self)):
+        if not ref.peer.trusted:
+            return ref.peer.request("dunder", ref.number, name, others)
+        theirs = reference_of(others[0])
+        if theirs is None and not named(type(self)):
             ref.peer.compared(type(self))
             return NotImplemented
-        return ref.peer.request("dunder", ref.number, name, others)
+        value = ref.peer.request("dunder", ref.number, name, others)
+        if theirs is None or theirs.mixed or ref.mixed:
+            result = reference_of(value)
+            if result is not None:
+                result.mixed = True
+            elif is_number(value):
+                ref.peer.compared(type(self))
+                raise TypeError(f"{type(self).__name__}.{name} with a plain value gave a number")
+        return value
+
+    return method
+
+
+def is_number(value: "Any") -> bool:
+    """Of any type that crosses by value: numpy's numbers and arrays have `dtype`."""
+    return isinstance(value, (int, float, complex)) or (
+        reference_of(value) is None
+        and (hasattr(value, "numerator") or hasattr(value, "dtype"))
+        or type(value).__name__ == "Decimal"
+    )
+
+
+def _size(name: str) -> "Callable[..., Any]":
+    def method(self: "Any", *args: "Any") -> "Any":
+        ref = _get(self, "_sealmark_ref")
+        if ref.peer.trusted and ref.mixed:
+            ref.peer.compared(type(self))
+            raise TypeError(f"{name} of what came of {type(self).__name__} and a plain value")
+        return ask(self, name, args)
 
     return method
 
@@ -235,6 +283,7 @@ _METHODS: "dict[str, Callable[..., Any]]" = {
     **{name: _other(name) for name in OTHERS},
     **{name: _binary(name) for name in BINARY},
     **{name: _compare(name) for name in COMPARE},
+    **{name: _size(name) for name in ("__abs__", "__round__")},
     "__contains__": _contains,
     "__call__": _call,
 }

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from .session import Fault, Scope, Session
+from .scope import Fault, Scope
+from .session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ int path_remove_tree(int dir_fd, const char *name, struct error *err);
 /* write(2) until all is written; 0 or negative errno. */
 int path_write_fd(int fd, const void *bytes, size_t count);
 
-/* $SEALMARK_HOME, else /var/lib/sealmark for root, else $XDG_DATA_HOME/sealmark (DESIGN §6). */
+/* $SEALMARK_HOME, else /var/lib/sealmark for root, else $XDG_DATA_HOME/sealmark. */
 int path_home(char *out, size_t size, struct error *err);
 
 #endif

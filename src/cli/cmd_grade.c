@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 
 /*
  * Theory of operation
@@ -137,6 +138,19 @@ static int choose_out(
 	return 0;
 }
 
+/* A killed run's lock is free once the last process it was starting has begun; wait that long. */
+static int take_lock(int fd)
+{
+	const struct timespec step = {.tv_nsec = 20000000};
+
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
+		if (i == 50)
+			return -EWOULDBLOCK;
+		nanosleep(&step, NULL);
+	}
+	return 0;
+}
+
 static int open_out(struct grade *g, struct error *err)
 {
 	char hidden[PATH_MAX], path[PATH_MAX];
@@ -152,7 +166,7 @@ static int open_out(struct grade *g, struct error *err)
 		error_sys(err, errno, "%s", path);
 		return CLI_USAGE;
 	}
-	if (flock(g->lock_fd, LOCK_EX | LOCK_NB))
+	if (take_lock(g->lock_fd))
 		return cli_usage(err,
 			"another sealmark grade is at work on %s; wait for it, or choose another "
 			"folder with -o",
@@ -344,7 +358,7 @@ static void print_summary(const struct grade *g, const struct run_counts *counts
 		(json_int_t)counts->rejected, "infra", (json_int_t)counts->infra, "waiting",
 		(json_int_t)status.waiting, "complete", status.waiting == 0, "results",
 		text_is_utf8(g->out, strlen(g->out)) ? g->out : "");
-	text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	text = j ? json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 	if (text)
 		puts(text);
 	free(text);

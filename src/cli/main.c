@@ -25,11 +25,13 @@ static void fill_standard_fds(void)
 }
 
 /* A reader that went away is an error of write(), not the end of this process in mid-work. */
-static void ignore_sigpipe(void)
+/* Writes that fail say so with an error. */
+static void ignore_signals_of_writes(void)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 
 	sigaction(SIGPIPE, &ignore, NULL);
+	sigaction(SIGXFSZ, &ignore, NULL);
 }
 
 static void setup_log(void)
@@ -197,7 +199,7 @@ int main(int argc, char **argv)
 	int words;
 
 	fill_standard_fds();
-	ignore_sigpipe();
+	ignore_signals_of_writes();
 	setlocale(LC_CTYPE, "");
 	setup_log();
 	if (argc < 2) {

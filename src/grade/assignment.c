@@ -139,6 +139,11 @@ static int choose_runner(
 	size_t python = count_files(tests, is_python_test, &first_test);
 	char one[700], two[700];
 
+	if (a->runner && strcmp(a->runner, "suite") == 0 && !python)
+		return error_set(err, -ENOENT,
+			"%s: holds no Python tests, and " FILE_NAME
+			" says `runner: suite`; put test_hw.py in it",
+			tests_path);
 	if (a->runner)
 		return set_default(&a->runner_why, FILE_NAME " says so", err);
 	if (cases && python)
@@ -233,6 +238,29 @@ static int check_limits(
 	return 0;
 }
 
+/* The folder's name, but of hw3/tests that of hw3: the results of each assignment whose tests are
+ * called so would else go to one place and replace those of the one before. */
+static int name_by_folder(struct assignment *a, struct error *err)
+{
+	const char *base = strrchr(a->tests_path, '/') + 1, *end = base + strlen(base);
+	cleanup_free char *name = NULL;
+
+	if (strcmp(base, "tests") == 0) {
+		const char *parent = base - 1;
+
+		while (parent > a->tests_path && parent[-1] != '/')
+			parent--;
+		if (base - 1 > parent && *parent != '.') {
+			end = base - 1;
+			base = parent;
+		}
+	}
+	name = strndup(base, (size_t)(end - base));
+	if (!name)
+		return no_memory(err);
+	return set_default(&a->name, *name && *name != '.' ? name : "assignment", err);
+}
+
 static int fill_defaults(struct assignment *a, struct error *err)
 {
 	static const struct limits run = {.cpu_ms = 10000,
@@ -244,8 +272,7 @@ static int fill_defaults(struct assignment *a, struct error *err)
 		.memory_bytes = UINT64_C(512) << 20,
 		.processes = 256,
 		.output_bytes = 1 << 20};
-	const char *base = strrchr(a->tests_path, '/') + 1;
-	int r = set_default(&a->name, *base && *base != '.' ? base : "assignment", err);
+	int r = name_by_folder(a, err);
 
 	fill_limits(&a->limits, &run);
 	compile.disk_bytes = a->limits.disk_bytes;

@@ -227,6 +227,15 @@ enum verdict classify_run(const struct exec_result *run, const struct limits *li
 	return VERDICT_FAILED;
 }
 
+bool classify_was_starved(const struct exec_result *run, const struct limits *limits)
+{
+	bool wall = run->reason == WIRE_END_WALL_LIMIT ||
+		    (run->reason == WIRE_END_KILLED && run->status == WIRE_KILL_WALL);
+
+	return wall && run->cpu_from_host && run->guest_cpu_us >= run->wall_us / 5 * 4 &&
+	       run->cpu_us <= run->guest_cpu_us / 10 * 6 && classify_cpu_ms(run) <= limits->cpu_ms;
+}
+
 static bool within(int64_t measured, int64_t limit, unsigned sharing)
 {
 	return measured >= limit - limit / 10 &&

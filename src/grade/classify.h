@@ -25,6 +25,14 @@
 enum verdict classify_run(const struct exec_result *run, const struct limits *limits, bool right,
 	bool output_expected, struct buffer *detail);
 
+/*
+ * True when a program came to its wall limit because the host had no time for its machine: it never
+ * waited (its own clock counted CPU time nearly all along) and got much less CPU time than that.
+ * Such a run says nothing about the program, so it is a failure of ours, unless it was over its CPU
+ * limit all the same.
+ */
+bool classify_was_starved(const struct exec_result *run, const struct limits *limits);
+
 /* CPU time that counts, in ms: the host's own measure when there is one. */
 int64_t classify_cpu_ms(const struct exec_result *run);
 

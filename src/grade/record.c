@@ -10,7 +10,8 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-#define DUMP (JSON_COMPACT | JSON_REAL_PRECISION(15))
+/* ASCII, so that a record shown on a terminal never turns the direction of a line or hides text */
+#define DUMP (JSON_COMPACT | JSON_REAL_PRECISION(15) | JSON_ENSURE_ASCII)
 
 char record_mark(enum verdict v)
 {

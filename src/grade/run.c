@@ -22,10 +22,13 @@ static int check_engine(struct run *run, struct error *err)
 	int want = assignment_isolation_rank(a->require_isolation), have;
 
 	run->engine = engine_find(run->spec.engine, run->spec.home, err);
-	if (!run->engine)
-		return err->code == -ENOENT || err->code == -EINVAL
-			       ? err->code
-			       : error_prefix(err, "no engine");
+	if (!run->engine && err->code == -EINVAL)
+		return err->code;
+	/* That it cannot run is the host's fault and not the command line's, whatever it lacks. */
+	if (!run->engine || run->engine->probe(run->spec.home, err)) {
+		err->code = -ENODEV;
+		return err->code;
+	}
 	have = assignment_isolation_rank(run->engine->isolation);
 	if (have < want)
 		return error_set(err, -EPERM,

@@ -97,7 +97,7 @@ int run_describe(struct run *run, const struct run_counts *counts, char **out, s
 		"started", run->started, "written", now, "complete", status.waiting == 0);
 	*out = NULL;
 	if (j && rest && json_object_update(j, rest) == 0)
-		*out = json_dumps(j, JSON_INDENT(2));
+		*out = json_dumps(j, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 	json_decref(j);
 	json_decref(rest);
 	return *out ? 0 : error_set(err, -ENOMEM, "out of memory");

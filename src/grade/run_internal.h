@@ -17,7 +17,7 @@
 #define RUN_JOBS_MAX    1024u
 #define RUN_TRIES       3u /* machines for one submission before it is left to us */
 #define RUN_CPUS_MAX    CPU_SETSIZE
-#define RUN_MACHINE_MIB 64u /* memory of a machine beside the program's and its disk */
+#define RUN_MACHINE_MIB 96u /* memory of a machine beside the program's and its disk */
 
 /* A record on its way to the consumer. */
 struct run_item {

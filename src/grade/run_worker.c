@@ -165,7 +165,7 @@ static int try_once(struct task *t, struct error *err)
 	take_info(t, s);
 	t->result.trust = run->runner->trust;
 	r = run->runner->run(&run->plan, &submission, s, run->stop_fd, &t->result, err);
-	if (r && sandbox_end(s)) /* what the machine's end says is worth more than the runner's */
+	if (r == -ENODEV) /* what the machine's end says is worth more than the runner's */
 		usage = sandbox_end(s)->usage;
 	else
 		sandbox_stop(s, &usage, NULL);

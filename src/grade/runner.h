@@ -37,7 +37,7 @@ struct runner_plan {
  * over the assignment's limit has cpu_limit or wall_limit even when it ended by itself. So that a
  * result near a limit can be told from one far over it, programs get the limits of runner_kill():
  * 120 % of them (wall: times the workers on a CPU). The run repeats alone what was measured between
- * 90 % and 110 % (GRADING §3), so a loop without end is not run twice.
+ * 90 % and 110 %, so a loop without end is not run twice.
  */
 struct limits runner_kill(const struct runner_plan *plan);
 

@@ -21,7 +21,9 @@
  */
 #define WORKSPACE    "/workspace"
 #define STUDENT_UID  1000u
-#define COMPILE_HEAD 1500u /* bytes of the compiler's words in a detail */
+#define LIST_MOST    10000u /* entries of one listing of a folder to be emptied ... */
+#define LIST_ROUNDS  16u    /* ... and how many: a machine holds fewer files than both allow */
+#define COMPILE_HEAD 1500u  /* bytes of the compiler's words in a detail */
 
 struct job {
 	const struct runner_plan *plan;
@@ -31,6 +33,7 @@ struct job {
 	struct program program;
 	struct submission_result *result;
 	struct error *err;
+	bool ran; /* a program of the student's ran in this machine */
 };
 
 /* --- prepare and finish --- */
@@ -96,21 +99,27 @@ static struct exec_spec make_spec(const struct job *job, char **argv, const stru
 	return spec;
 }
 
-/*
- * True when the guest could not start a program that the submission (or what was compiled from it)
- * should have been; a program of the image that is missing is not the student's fault.
- */
-static bool is_start_failure(int r, char **argv)
+/* An error that a program can bring about by what it does to its files. */
+static bool is_of_files(int r)
 {
-	static const int codes[] = {ENOENT, EACCES, EPERM, ENOEXEC, ENOTDIR, EISDIR, ELOOP, ENOMEM};
+	static const int codes[] = {ENOENT, EACCES, EPERM, ENOEXEC, ENOTDIR, EISDIR, ELOOP, EEXIST,
+		ENOTEMPTY, ENOSPC, EDQUOT, EMLINK, ENAMETOOLONG, ETXTBSY};
 
-	if (!strchr(argv[0], '/'))
-		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
 		if (r == -codes[i])
 			return true;
 	}
 	return false;
+}
+
+/*
+ * True when it is the student's doing that the guest could not start the program: it should have
+ * been the submission itself (or what was compiled from it), or a program of the student's ran in
+ * the machine before, and may have closed the folder. What the image lacks is not.
+ */
+static bool is_start_failure(const struct job *job, int r)
+{
+	return (is_of_files(r) || r == -ENOMEM) && (job->ran || strchr(job->program.run[0], '/'));
 }
 
 /* The machine is gone: say whether the program in it may have done that. */
@@ -168,6 +177,7 @@ static int give_all(struct job *job, enum verdict verdict, const char *detail)
 		struct test_result *t = &job->result->tests[i];
 
 		t->verdict = verdict;
+		t->points = 0;
 		free(t->detail);
 		t->detail = strdup(detail);
 		if (!t->detail)
@@ -192,6 +202,21 @@ static int refuse_program(
 	return r ? r : submission_result_note(job->result, "does not compile");
 }
 
+/* run; -EBUSY when the host had so little time that the result means nothing */
+static int exec_fairly(struct job *job, const struct exec_spec *spec, const struct limits *limits,
+	struct exec_result *run, struct error *err)
+{
+	int r = sandbox_exec(job->sandbox, spec, run, err);
+
+	if (!r && classify_was_starved(run, limits))
+		r = error_set(err, -EBUSY,
+			"the host is too busy: a program that never waited got %llu ms of CPU time "
+			"in %llu ms",
+			(unsigned long long)(run->cpu_us / 1000),
+			(unsigned long long)(run->wall_us / 1000));
+	return r;
+}
+
 /* 0 and *ready when the program can be run */
 static int compile(struct job *job, bool *ready)
 {
@@ -206,7 +231,7 @@ static int compile(struct job *job, bool *ready)
 	*ready = true;
 	if (!job->program.compile)
 		return 0;
-	r = sandbox_exec(job->sandbox, &spec, &run, job->err);
+	r = exec_fairly(job, &spec, limits, &run, job->err);
 	if (r == -ENODEV) {
 		r = machine_gone(job, &job->result->tests[0]);
 	} else if (!r) {
@@ -233,29 +258,39 @@ static int fill_workspace(struct job *job)
 /* Remove what is in a folder that everybody may write to. */
 static void empty_folder(struct sandbox *s, const char *path)
 {
-	struct sandbox_entry *entries = NULL;
 	char below[WIRE_PATH_MAX];
-	size_t count = 0;
+	size_t count = LIST_MOST;
 
-	if (sandbox_list(s, path, 1, 10000, 0, &entries, &count, NULL))
-		return;
-	for (size_t i = 0; i < count; i++) {
-		if (!text_format(below, sizeof(below), "%s/%s", path, entries[i].path))
-			sandbox_remove(s, below, true, 0, NULL);
+	/* a program can make more files than one listing holds */
+	for (unsigned round = 0; round < LIST_ROUNDS && count == LIST_MOST; round++) {
+		struct sandbox_entry *entries = NULL;
+
+		if (sandbox_list(s, path, 1, LIST_MOST, 0, &entries, &count, NULL))
+			return;
+		for (size_t i = 0; i < count; i++) {
+			if (!text_format(below, sizeof(below), "%s/%s", path, entries[i].path))
+				sandbox_remove(s, below, true, 0, NULL);
+		}
+		sandbox_entries_free(entries, count);
 	}
-	sandbox_entries_free(entries, count);
 }
 
-/* After a case that filled the disk. What fails here shows itself in the next case. */
+/*
+ * After a case that filled the disk: room again, and the submission as it was. A workspace that
+ * cannot be made anew by what the program did to it shows itself in the next case.
+ */
 static int renew_workspace(struct job *job)
 {
 	static const char *const folders[] = {WORKSPACE, "/tmp", "/var/tmp", "/dev/shm"};
 	bool ready;
 	int r;
 
+	sandbox_chmod(job->sandbox, WORKSPACE, 0755, 0, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
 		empty_folder(job->sandbox, folders[i]);
 	r = fill_workspace(job);
+	if (is_of_files(r) && r != -ENOENT) /* a copy of ours that is gone is ours */
+		return 0;
 	return r ? r : compile(job, &ready);
 }
 
@@ -304,12 +339,13 @@ static int run_case(struct job *job, const struct test_case *c, struct test_resu
 	/* an empty input is an input that ends at once, not /dev/null */
 	spec.stdin_bytes = buffer_length(&c->input) ? buffer_bytes(&c->input) : (const void *)"";
 	spec.stdin_count = buffer_length(&c->input);
-	r = sandbox_exec(job->sandbox, &spec, &run, &why);
+	r = exec_fairly(job, &spec, &job->plan->assignment->limits, &run, &why);
+	job->ran |= r == 0;
 	if (!r)
 		judge(job, c, &run, t);
 	else if (r == -ENODEV)
 		r = machine_gone(job, t);
-	else if (is_start_failure(r, job->program.run))
+	else if (is_start_failure(job, r))
 		r = start_failed(t, r, why.message);
 	if (r)
 		error_set(job->err, r, "case %s: %s", c->id, why.message);

@@ -27,20 +27,22 @@
  * ran, an end without a whole report is the student's doing: what was reported stays, for it came
  * by a channel that student code does not have; the test that ran is ended_early, the rest not_run.
  */
-#define ROOT         "/run/sealmark"
-#define WORKSPACE    "/workspace"
-#define CGROUPS      "/sys/fs/cgroup"
-#define STUDENT_UID  1000u
-#define EXAMINER_UID 1001u
-#define PROCESSES    64u /* launcher, examiner, and what tests start themselves */
-#define SLACK_MS     60000
-#define COLLECT_MS   120000
-#define ARCHIVE_MOST (256u << 20)
-#define TESTS_MOST   (UINT64_C(64) << 20)
-#define OUTPUT_MOST  (16u << 20)
-#define TAIL_SIZE    600u
-#define EXIT_BROKEN  70u
-#define EXIT_TESTS   65u
+#define ROOT          "/run/sealmark"
+#define WORKSPACE     "/workspace"
+#define CGROUPS       "/sys/fs/cgroup"
+#define STUDENT_UID   1000u
+#define EXAMINER_UID  1001u
+#define PROCESSES     64u /* launcher, examiner, and what tests start themselves */
+#define SLACK_MS      60000
+#define EACH_SLACK_MS 7000 /* until the examiner has given up on a test in every way */
+#define COLLECT_MS    120000
+#define ARCHIVE_MOST  (256u << 20)
+#define TESTS_MOST    (UINT64_C(64) << 20)
+#define OUTPUT_MOST   (16u << 20)
+#define TAIL_SIZE     600u
+#define EXIT_BROKEN   70u
+#define EXIT_TIME     (256u - 24u) /* the examiner was ended by SIGXCPU */
+#define LAUNCHES      4u           /* at most, for one submission */
 
 static const char *const launch[] = {"python3", "-I", "-B", "-X", "utf8", "-c",
 	"import sys; sys.path.append('" ROOT "/examiner'); import launch; launch.start()", NULL};
@@ -65,9 +67,9 @@ static int add_plain(const struct assignment *a, struct buffer *out)
 	struct buffer plain = {0};
 	int r = buffer_printf(&plain,
 		"candidate_uid=%u\ncandidate_gid=%u\nexaminer_uid=%u\nexaminer_gid=%u\n"
-		"workspace=%s\ncgroup=%s\nmemory_bytes=%" PRIu64 "\nprocesses=%u\n"
+		"workspace=%s\ntests=%s\ncgroup=%s\nmemory_bytes=%" PRIu64 "\nprocesses=%u\n"
 		"file_bytes=%" PRIu64 "\n",
-		STUDENT_UID, STUDENT_UID, EXAMINER_UID, EXAMINER_UID, WORKSPACE, CGROUPS,
+		STUDENT_UID, STUDENT_UID, EXAMINER_UID, EXAMINER_UID, WORKSPACE, ROOT "/tests", CGROUPS,
 		a->limits.memory_bytes, a->limits.processes, a->limits.file_bytes);
 
 	if (!r)
@@ -135,7 +137,20 @@ static int collect_config(const struct assignment *a, struct buffer *out)
 				   a->framework ? a->framework : "", "modules", wanted_modules(a)));
 }
 
-static int run_config(const struct runner_plan *plan, const char *nonce, struct buffer *out)
+/* Ids of tests that are reported already. */
+static json_t *reported_ids(const struct suite_report *report)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < report->result->test_count; i++) {
+		if (report->seen[i])
+			json_array_append_new(list, json_string(report->result->tests[i].id));
+	}
+	return list;
+}
+
+static int run_config(
+	const struct runner_plan *plan, const struct suite_report *report, struct buffer *out)
 {
 	const struct assignment *a = plan->assignment;
 	const struct suite *suite = plan->state;
@@ -145,18 +160,19 @@ static int run_config(const struct runner_plan *plan, const char *nonce, struct 
 	int r = add_plain(a, out);
 
 	return r ? r
-		 : add_json(
-			   out, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I}",
-					"mode", "run", "nonce", nonce, "tests", ROOT "/tests",
-					"workspace", WORKSPACE, "framework",
-					suite->collection.framework, "modules",
-					make_list(suite->collection.modules,
-						suite->collection.module_count),
-					"cpu_ms", (json_int_t)a->limits.cpu_ms, "cpu_kill_ms",
-					(json_int_t)cpu_kill_ms, "wall_ms",
-					(json_int_t)a->limits.wall_ms, "wall_kill_ms",
-					(json_int_t)kill.wall_ms, "output_bytes",
-					(json_int_t)a->limits.output_bytes));
+		 : add_json(out,
+			   json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I}",
+				   "mode", "run", "nonce", report->nonce, "tests", ROOT "/tests",
+				   "workspace", WORKSPACE, "framework", suite->collection.framework,
+				   "modules",
+				   make_list(suite->collection.modules,
+					   suite->collection.module_count),
+				   "skip", reported_ids(report), "cpu_ms",
+				   (json_int_t)a->limits.cpu_ms, "cpu_kill_ms",
+				   (json_int_t)cpu_kill_ms, "wall_ms",
+				   (json_int_t)a->limits.wall_ms, "wall_kill_ms",
+				   (json_int_t)kill.wall_ms, "output_bytes",
+				   (json_int_t)a->limits.output_bytes));
 }
 
 /* --- the launcher --- */
@@ -429,9 +445,12 @@ static int judge_end(struct suite_report *report, const struct exec_result *run,
 	}
 	if (run->reason == WIRE_END_WALL_LIMIT)
 		return end_running(report, VERDICT_WALL_LIMIT, "the tests did not end in time");
+	if (run->reason == WIRE_END_EXITED && run->status == EXIT_TIME)
+		return end_running(report, VERDICT_WALL_LIMIT,
+			"what the test did with the answer did not end in time");
 	if (run->flags & WIRE_EXIT_OOM)
 		return end_running(report, VERDICT_MEMORY_LIMIT,
-			"the machine had no memory left while it ran");
+			"the tests were killed for their use of memory while it ran");
 	if (run->reason == WIRE_END_EXITED && run->status == EXIT_BROKEN) {
 		error_set(err, -EIO, "the examiner failed");
 		add_tail(l, err);
@@ -444,19 +463,19 @@ static int64_t whole_wall_ms(const struct runner_plan *plan)
 {
 	int64_t each = runner_kill(plan).wall_ms, all;
 
-	if (__builtin_mul_overflow(each + 1000, (int64_t)plan->test_count, &all) ||
+	if (__builtin_mul_overflow(each + EACH_SLACK_MS, (int64_t)plan->test_count, &all) ||
 		all > INT64_MAX - SLACK_MS)
 		return INT64_MAX / 2000;
 	return all + SLACK_MS;
 }
 
-static int run_tests(const struct runner_plan *plan, struct sandbox *s, int cancel_fd,
+static int launch_once(const struct runner_plan *plan, struct sandbox *s, int cancel_fd,
 	struct suite_report *report, struct error *err)
 {
 	struct exec_result run = {0};
 	struct launch l = {.report = report};
 	struct buffer config = {0};
-	int r = run_config(plan, report->nonce, &config);
+	int r = run_config(plan, report, &config);
 
 	if (r)
 		error_set(err, r, "out of memory");
@@ -470,22 +489,50 @@ static int run_tests(const struct runner_plan *plan, struct sandbox *s, int canc
 	if (!r)
 		suite_report_judge_times(
 			report, &plan->assignment->limits, run.cpu_from_host ? run.cpu_us : 0);
+	if (!r && run.reason == WIRE_END_WALL_LIMIT)
+		report->running = SIZE_MAX; /* no time is left for another try */
 	buffer_fini(&l.tail);
 	buffer_fini(&config);
 	exec_result_fini(&run);
 	return r;
 }
 
+static void make_nonce(char *out)
+{
+	uint8_t secret[32];
+
+	id_random(secret, sizeof(secret));
+	id_hex(out, secret, sizeof(secret));
+}
+
+/* An answer can bring the examiner itself to its end; then another one runs the tests after it. */
+static int run_tests(const struct runner_plan *plan, struct sandbox *s, int cancel_fd,
+	struct suite_report *report, struct error *err)
+{
+	char nonce[SUITE_NONCE_SIZE];
+	int r = launch_once(plan, s, cancel_fd, report, err);
+
+	for (unsigned i = 1; i < LAUNCHES && !r; i++) {
+		if (report->done || report->strange || report->running == SIZE_MAX)
+			break;
+		make_nonce(nonce);
+		r = suite_report_again(report, nonce);
+		if (r)
+			error_set(err, r, "out of memory");
+		else if (report->reported < report->result->test_count)
+			r = launch_once(plan, s, cancel_fd, report, err);
+	}
+	return r;
+}
+
 static int suite_run(const struct runner_plan *plan, const struct runner_submission *submission,
 	struct sandbox *sandbox, int cancel_fd, struct submission_result *result, struct error *err)
 {
-	uint8_t secret[32];
 	char nonce[SUITE_NONCE_SIZE];
 	struct suite_report report;
 	int r = add_tests(plan, result);
 
-	id_random(secret, sizeof(secret));
-	id_hex(nonce, secret, sizeof(secret));
+	make_nonce(nonce);
 	if (!r)
 		r = suite_report_init(&report, result, nonce);
 	if (r)

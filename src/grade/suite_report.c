@@ -86,7 +86,22 @@ int suite_report_init(struct suite_report *r, struct submission_result *result, 
 	buffer_init(&r->line, SUITE_LINE_MAX);
 	buffer_init(&r->sealed, (result->test_count + 2) * (SUITE_ID_MAX + 64));
 	r->seen = calloc(result->test_count + 1, sizeof(*r->seen));
-	return r->seen ? text_copy(r->nonce, sizeof(r->nonce), nonce) : -ENOMEM;
+	r->judged = calloc(result->test_count + 1, sizeof(*r->judged));
+	return r->seen && r->judged ? text_copy(r->nonce, sizeof(r->nonce), nonce) : -ENOMEM;
+}
+
+int suite_report_again(struct suite_report *r, const char *nonce)
+{
+	if (r->running != SIZE_MAX && !r->seen[r->running]) {
+		r->seen[r->running] = true; /* it has its verdict */
+		r->reported++;
+	}
+	r->running = SIZE_MAX;
+	r->canaries = 0;
+	r->line_too_long = false;
+	buffer_clear(&r->line);
+	buffer_clear(&r->sealed);
+	return text_copy(r->nonce, sizeof(r->nonce), nonce);
 }
 
 void suite_report_fini(struct suite_report *r)
@@ -94,7 +109,8 @@ void suite_report_fini(struct suite_report *r)
 	buffer_fini(&r->line);
 	buffer_fini(&r->sealed);
 	free(r->seen);
-	r->seen = NULL;
+	free(r->judged);
+	r->seen = r->judged = NULL;
 }
 
 /* Index of an id, SIZE_MAX when it is not expected. They come in order, as a rule. */
@@ -345,6 +361,9 @@ void suite_report_judge_times(
 	for (size_t i = 0; i < r->result->test_count; i++) {
 		struct test_result *t = &r->result->tests[i];
 
+		if (r->judged[i] || !r->seen[i])
+			continue;
+		r->judged[i] = true;
 		t->cpu_ms = (int64_t)((double)t->cpu_ms * share);
 		if (t->verdict == VERDICT_CPU_LIMIT && t->cpu_ms < limits->cpu_ms)
 			t->cpu_ms = limits->cpu_ms;

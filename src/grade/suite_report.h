@@ -28,7 +28,8 @@ struct suite_report {
 	char nonce[SUITE_NONCE_SIZE];
 	struct buffer line;   /* what came of the current line */
 	struct buffer sealed; /* what the proof is over */
-	bool *seen;           /* by test */
+	bool *seen;           /* by test: it has a verdict */
+	bool *judged;         /* by test: its times were judged */
 	size_t next;          /* where the next test is looked for first */
 	size_t running;       /* began and is not reported; SIZE_MAX: none */
 	size_t reported;
@@ -46,6 +47,10 @@ struct suite_report {
 /* The tests must have been added to result. 0 or -ENOMEM. */
 int suite_report_init(struct suite_report *r, struct submission_result *result, const char *nonce);
 void suite_report_fini(struct suite_report *r);
+
+/* The examiner was ended in the middle; another one, with this nonce, runs the tests that are left.
+ * What was reported stays. 0 or -ENOMEM. */
+int suite_report_again(struct suite_report *r, const char *nonce);
 
 /* Bytes as they come. 0 or -ENOMEM. */
 int suite_report_take(struct suite_report *r, const void *bytes, size_t count);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Verdicts of one test (GRADING §4). Only PASSED earns points. V(NAME, name, what it says) */
+/* Verdicts of one test. Only PASSED earns points. V(NAME, name, what it says) */
 #define VERDICTS(V)                                                                                \
 	V(PASSED, passed, "passed")                                                                \
 	V(FAILED, failed, "wrong answer")                                                          \
@@ -44,7 +44,7 @@ enum submission_status {
 };
 const char *submission_status_name(enum submission_status s);
 
-/* How far a verdict can be trusted (GRADING §1); higher is stronger. */
+/* How far a verdict can be trusted; higher is stronger. */
 enum trust { TRUST_OPEN, TRUST_GUARDED, TRUST_SEALED };
 const char *trust_name(enum trust t);
 

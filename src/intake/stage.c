@@ -107,7 +107,7 @@ int intake_stage(
 		r = tree_digest(dir_fd, &s->tree, NULL, digest, err);
 	if (!r && strcmp(digest, s->digest))
 		r = error_set(err, -ESTALE, "%s: changed while it was graded", s->student);
-	return r == -ENOENT || r == -ELOOP || r == -EXDEV
+	return r == -ENOENT || r == -ELOOP || r == -EXDEV || r == -ESTALE
 		       ? error_set(err, -ESTALE, "%s: changed while it was graded", s->student)
 		       : r;
 }

@@ -94,7 +94,8 @@ static const char *namespace_cure(void)
 	if (sysctl_is("/proc/sys/user/max_user_namespaces", "0"))
 		return "run: sysctl -w user.max_user_namespaces=15000";
 	return "user namespaces are refused here: in a container, start it with the right to make "
-	       "them (podman: --security-opt seccomp=unconfined, or --privileged)";
+	       "them (podman: --security-opt seccomp=unconfined, or --privileged); a chroot never "
+	       "has it (systemd-nspawn instead)";
 }
 
 /* Is the whole private range ours to give out? */

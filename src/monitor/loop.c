@@ -34,14 +34,12 @@ void monitor_usage(struct monitor *m, struct monitor_usage *out)
 	out->memory_peak_bytes = m->memory_peak_bytes;
 }
 
-static void kill_machine(struct monitor *m)
+/* Its pid 1 ends once neither this process nor the keeper holds the life pipe any more. */
+static void end_machine(struct monitor *m)
 {
 	uint8_t word = 'k';
 
-	if (m->machine_pidfd >= 0)
-		syscall(SYS_pidfd_send_signal, m->machine_pidfd, SIGKILL, NULL, 0);
 	close_fd(&m->life_fd);
-	/* the keeper has rights that this process may lack */
 	if (m->keeper_fd >= 0 && send(m->keeper_fd, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("the keeper is gone");
 }
@@ -110,6 +108,8 @@ static void machine_stuck(uv_timer_t *timer)
 	struct monitor *m = timer->data;
 
 	log_error("the machine's processes did not end within %d ms", SETTLE_MS);
+	if (m->machine_pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, m->machine_pidfd, SIGKILL, NULL, 0);
 	finish(m);
 }
 
@@ -131,7 +131,7 @@ void monitor_stop(struct monitor *m, enum sandbox_stop_reason reason, const char
 	uv_timer_stop(&m->tick);
 	if (m->machine_ended)
 		return finish(m);
-	kill_machine(m);
+	end_machine(m);
 	uv_timer_start(&m->settle, machine_stuck, SETTLE_MS, 0);
 }
 

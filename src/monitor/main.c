@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #define GUEST_CID      3
+#define END_MS         2000 /* for pid 1 to end the machine by itself */
 #define SOCKET_IN_ROOT "/vsock"
 #define MACHINE_EXTRA  (UINT64_C(96) << 20) /* host memory beside the guest's own: kernel, stubs */
 
@@ -47,6 +48,7 @@ struct keeper {
 	int64_t started_us;
 	uint8_t last_word[MONITOR_LAST_WORD]; /* of a detached one: how it ended */
 	size_t last_size;
+	int64_t kill_at_ms; /* of clock_ms(): a machine that should have ended is killed then */
 };
 
 /* Tell the creator that there will be no sandbox, and why. */
@@ -87,24 +89,21 @@ static int check_isolation(const struct keeper *k, struct error *err)
 	return 0;
 }
 
-static int listen_at(const char *path, mode_t mode, int *out, struct error *err)
+/* A socket in the sandbox's directory; by its descriptor, as a socket's address is short. */
+static int listen_at(
+	const struct keeper *k, const char *name, mode_t mode, int *out, struct error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd;
+	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (text_copy(address.sun_path, sizeof(address.sun_path), path))
-		return error_set(err, -ENAMETOOLONG,
-			"%s: too long for a socket; choose a shorter SEALMARK_HOME", path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return error_sys(err, errno, "socket");
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || chmod(path, mode) ||
-		listen(fd, 8)) {
-		error_sys(err, errno, "%s", path);
-		close(fd);
-		return err ? err->code : -EIO;
-	}
-	*out = fd;
+	text_format(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", k->lock_fd,
+		name);
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
+		fchmodat(k->lock_fd, name, mode, 0) || listen(fd, 8))
+		return error_sys(err, errno, "%s/%s", k->directory, name);
+	*out = steal_fd(&fd);
 	return 0;
 }
 
@@ -133,19 +132,15 @@ static int make_directory(struct keeper *k, struct error *err)
 		close_fd(&k->lock_fd); /* what has the name is not ours to remove */
 		return err->code;
 	}
-	text_format(path, sizeof(path), "%s/control.sock", k->directory);
-	return listen_at(path, 0600, &k->listen_fd, err);
+	return listen_at(k, "control.sock", 0600, &k->listen_fd, err);
 }
 
 static int make_channel(struct keeper *k, struct error *err)
 {
-	char path[704];
 	int pair[2];
 
-	if (k->plan.channel == ENGINE_VHOST_USER) {
-		text_format(path, sizeof(path), "%s/vsock", k->directory);
-		return listen_at(path, 0666, &k->vsock_fd, err);
-	}
+	if (k->plan.channel == ENGINE_VHOST_USER)
+		return listen_at(k, "vsock", 0666, &k->vsock_fd, err);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		return error_sys(err, errno, "socketpair");
 	k->stream_ours = pair[0];
@@ -320,6 +315,15 @@ static void kill_machine(struct keeper *k)
 	close_fd(&k->machine.life_fd);
 }
 
+/* Let its pid 1 end it: that reaps what ran in it, so that its CPU time is known. A pid 1 that does
+ * not is killed a little later. */
+static void end_machine(struct keeper *k)
+{
+	close_fd(&k->machine.life_fd);
+	if (k->kill_at_ms == CLOCK_NEVER)
+		k->kill_at_ms = clock_deadline_ms(END_MS);
+}
+
 /* Reap the machine and tell the monitor how it ended and what it used. */
 static void machine_over(struct keeper *k)
 {
@@ -351,7 +355,7 @@ static void listen_to_monitor(struct keeper *k)
 
 	while ((n = recv(k->note_ours, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0) {
 		if (n == 1) {
-			kill_machine(k);
+			end_machine(k);
 		} else {
 			memcpy(k->last_word, bytes, (size_t)n);
 			k->last_size = (size_t)n;
@@ -405,17 +409,21 @@ static int watch(struct keeper *k)
 			{signals, POLLIN, 0},
 		};
 
-		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
+		if (poll(p, ARRAY_SIZE(p), clock_poll_ms(k->kill_at_ms)) < 0 && errno != EINTR)
 			break;
+		if (clock_ms() >= k->kill_at_ms) {
+			kill_machine(k);
+			k->kill_at_ms = CLOCK_NEVER;
+		}
 		if (p[0].revents) {
 			if (waitpid(k->monitor, &status, 0) == k->monitor)
 				k->monitor = 0;
-			kill_machine(k);
+			end_machine(k);
 		}
 		if (p[2].revents & POLLIN)
 			listen_to_monitor(k);
 		else if (p[2].revents & POLLHUP)
-			kill_machine(k);
+			end_machine(k);
 		if (p[3].revents) {
 			struct signalfd_siginfo info;
 
@@ -436,7 +444,7 @@ static void clean_up(struct keeper *k)
 	struct error err = {0};
 
 	if (k->machine.pid > 0) {
-		kill_machine(k);
+		kill_machine(k); /* it never ran */
 		waitpid(k->machine.pid, NULL, 0);
 	}
 	jail_cgroup_remove(k->cgroup);
@@ -446,7 +454,8 @@ static void clean_up(struct keeper *k)
 
 int main(int argc, char **argv)
 {
-	static struct keeper keeper = {.slot_fd = -1,
+	static struct keeper keeper = {.kill_at_ms = CLOCK_NEVER,
+		.slot_fd = -1,
 		.lock_fd = -1,
 		.vsock_fd = -1,
 		.listen_fd = -1,

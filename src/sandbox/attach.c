@@ -64,8 +64,13 @@ static int connect_to(struct sandbox *s, const char *home, const char *id, struc
 
 	if (r)
 		return r == -ENOENT ? -ENODEV : r;
-	if (text_format(address.sun_path, sizeof(address.sun_path), "%s/control.sock", path))
-		return error_set(err, -ENAMETOOLONG, "home is too long");
+	cleanup_close int directory = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (directory < 0)
+		return errno == ENOENT ? error_set(err, -ENODEV, "the sandbox is over")
+				       : error_sys(err, errno, "%s", path);
+	/* by its descriptor, as a socket's address is short */
+	text_format(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/control.sock",
+		directory);
 	s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (s->fd < 0)
 		return error_sys(err, errno, "socket");

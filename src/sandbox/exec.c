@@ -118,6 +118,7 @@ static int take_exit(struct run *run, struct error *err)
 	r->wall_us = m.wall_us;
 	r->cpu_from_host = m.host_cpu_us != 0;
 	r->cpu_us = m.host_cpu_us ? m.host_cpu_us : m.cpu_us;
+	r->guest_cpu_us = m.cpu_us;
 	r->memory_peak_bytes = m.memory_peak_bytes;
 	r->stdout_bytes = m.stdout_bytes;
 	r->stderr_bytes = m.stderr_bytes;

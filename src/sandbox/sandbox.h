@@ -144,6 +144,9 @@ struct exec_result {
 	uint64_t wall_us;
 	uint64_t cpu_us; /* measured on the host where that is possible, else in the guest */
 	bool cpu_from_host;
+	/* by the guest's clock, which also runs while the host does something else: what the
+	 * program would have used on a host of its own, in steps of 10 ms */
+	uint64_t guest_cpu_us;
 	uint64_t memory_peak_bytes;
 	uint64_t stdout_bytes, stderr_bytes; /* produced, with what was cut */
 	struct buffer out, err, report;      /* when there is no on_output; at most output_bytes */

@@ -23,7 +23,7 @@ struct pack {
 	struct operation op;
 	struct archive *archive;
 	struct error *err;
-	int result;    /* of the sending side */
+	int result;    /* 0 as long as bytes are sent */
 	uint64_t left; /* bytes still allowed */
 	char path[PATH_MAX];
 };
@@ -32,14 +32,14 @@ static la_ssize_t send_packed(struct archive *a, void *context, const void *byte
 {
 	struct pack *p = context;
 
-	p->result = op_input(&p->op, bytes, count, p->err);
-	return p->result ? -1 : (la_ssize_t)count;
+	/* a failure told to libarchive would make it lose memory: after one, bytes are dropped */
+	if (!p->result)
+		p->result = op_input(&p->op, bytes, count, p->err);
+	return (la_ssize_t)count;
 }
 
 static int broken(struct pack *p)
 {
-	if (p->result)
-		return p->result;
 	return error_set(p->err, -EIO, "%s: cannot pack: %s", p->path,
 		archive_error_string(p->archive) ? archive_error_string(p->archive) : "?");
 }
@@ -60,7 +60,7 @@ static int add_header(struct pack *p, const struct stat *st, const char *target)
 		archive_entry_set_symlink(e, target);
 	r = archive_write_header(p->archive, e);
 	archive_entry_free(e);
-	return r == ARCHIVE_OK || r == ARCHIVE_WARN ? 0 : broken(p);
+	return r == ARCHIVE_OK || r == ARCHIVE_WARN ? p->result : broken(p);
 }
 
 static int add_file(struct pack *p, int dir_fd, const char *name)
@@ -89,6 +89,7 @@ static int add_file(struct pack *p, int dir_fd, const char *name)
 		if (archive_write_data(p->archive, chunk, (size_t)n) != n)
 			return broken(p);
 		left -= (uint64_t)n;
+		r = p->result;
 	}
 	return r;
 }
@@ -230,8 +231,9 @@ int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint3
 		r = add_directory(&p, host_dir_fd, 0);
 	if (!r && archive_write_close(p.archive) != ARCHIVE_OK)
 		r = broken(&p);
-	if (r && p.archive)
-		archive_write_fail(p.archive);
+	if (r && !p.result)
+		p.result = r;
 	archive_write_free(p.archive);
+	r = p.result;
 	return op_conclude(&p.op, r, path, p.err);
 }

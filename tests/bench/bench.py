@@ -4,8 +4,8 @@
 
 Prints one table with the host's facts. Every figure is of this run; rivals run the same tests on
 the same root file system in the same run, so that ratios mean something on a noisy machine. CPU is
-what the whole host used, less what it used idle just before, so helpers that a tool leaves behind
-(conmon) count too. Asserts nothing.
+that of every process that a tool started, also of those that it leaves behind (conmon): this
+program reaps them. Asserts nothing.
 
     tests/bench/bench.py                    all
     tests/bench/bench.py sandbox grade      some
@@ -13,9 +13,11 @@ what the whole host used, less what it used idle just before, so helpers that a 
 """
 
 import argparse
+import ctypes
 import json
 import os
 import platform
+import resource
 import shutil
 import statistics
 import subprocess
@@ -29,7 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SEALMARK_BUILD", ROOT / "build")).resolve()
 HOME = Path(os.environ.get("SEALMARK_HOME", "/var/lib/sealmark"))
-TICK = os.sysconf("SC_CLK_TCK")
+PR_SET_CHILD_SUBREAPER = 36
 
 SOLUTION = """\
 def add(a, b):
@@ -85,11 +87,20 @@ int main(void)
 # --- measuring --------------------------------------------------------------------------------
 
 
-def busy_seconds() -> float:
-    """CPU seconds that all processors have spent on work since the boot."""
-    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-    user, nice, system, _idle, _iowait, irq, softirq = (int(f) for f in fields[:7])
-    return (user + nice + system + irq + softirq) / TICK
+def reaped_seconds() -> float:
+    """CPU seconds of every descendant that has ended; orphans come here, too."""
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                break
+        except ChildProcessError:
+            break
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def have_children() -> bool:
+    return bool(Path(f"/proc/self/task/{os.getpid()}/children").read_text().strip())
 
 
 class Measured:
@@ -99,15 +110,16 @@ class Measured:
 
 @contextmanager
 def measured() -> Iterator[Measured]:
-    """Wall time and CPU time of the block, less the host's idle use."""
+    """Wall time, and CPU time of all that the block started, with what it left behind."""
     result = Measured()
-    from_busy, from_wall = busy_seconds(), time.monotonic()
-    time.sleep(1)  # what the host does anyway
-    idle_rate = (busy_seconds() - from_busy) / (time.monotonic() - from_wall)
-    from_busy, from_wall = busy_seconds(), time.monotonic()
+    from_cpu, from_wall = reaped_seconds(), time.monotonic()
     yield result
     result.wall = time.monotonic() - from_wall
-    result.cpu = busy_seconds() - from_busy - idle_rate * result.wall
+    end = time.monotonic() + 10
+    result.cpu = reaped_seconds() - from_cpu
+    while have_children() and time.monotonic() < end:
+        time.sleep(0.01)
+        result.cpu = reaped_seconds() - from_cpu
 
 
 def run(*argv: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
@@ -157,8 +169,9 @@ def bench_sandbox() -> None:
     row("cold create to first result", f"{told['create_ms']:.1f} ms", "goal <= 120 ms")
     row("  of it until the agent's hello", f"{told['boot_ms']:.1f} ms")
     row("stop until nothing is left", f"{told['stop_ms']:.1f} ms")
-    row("exec round trip", f"{told['exec_ms']:.2f} ms")
-    row("  beyond the program's own time", f"{told['exec_beyond_ms']:.2f} ms", "goal <= 3 ms")
+    row("exec round trip of true", f"{told['exec_ms']:.2f} ms")
+    row("  started and waited for in the guest", f"{told['exec_own_ms']:.2f} ms")
+    row("  beyond that", f"{told['exec_beyond_ms']:.2f} ms", "goal <= 3 ms")
     row("channel into the guest", f"{told['channel_in_mb_s']:.0f} MB/s", "goal >= 300 MB/s")
     row("channel out of the guest", f"{told['channel_out_mb_s']:.0f} MB/s")
     row("idle sandbox, all processes", f"{told['idle_mib']:.1f} MiB", "goal <= 30 MiB")
@@ -242,6 +255,14 @@ def rival(name: str, count: int, argv: list[str]) -> Measured:
     return m
 
 
+def without_hybrid_cgroup() -> list[str]:
+    """crun refuses a host with cgroup v1 controllers and a v2 hierarchy: hide the latter."""
+    unified = Path("/sys/fs/cgroup/unified/cgroup.controllers")
+    if not unified.exists() or not unified.read_text().strip():
+        return []
+    return ["unshare", "--mount", "sh", "-c", f'umount {unified.parent}; exec "$@"', "sh"]
+
+
 def bench_grade(count: int) -> None:
     with tempfile.TemporaryDirectory(prefix="sealmark-bench-") as name, root_folder() as root:
         folder = Path(name)
@@ -293,6 +314,7 @@ def bench_grade(count: int) -> None:
             m = rival("bubblewrap, same tests", count, bwrap)
             row("  suite / bubblewrap, CPU", f"{one.cpu / m.cpu:.2f}")
         podman = [
+            *without_hybrid_cgroup(),
             "podman",
             "run",
             "--rm",
@@ -300,6 +322,10 @@ def bench_grade(count: int) -> None:
             "none",
             "--cgroups",
             "disabled",
+            "--ulimit",
+            "nofile=1024:1024",
+            "--ulimit",
+            "nproc=4096:4096",
             "--rootfs",
             "-v",
             f"{both}:/workspace",
@@ -346,6 +372,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=30, help="submissions in grade")
     parser.add_argument("--sizes", default="20,200", help="class sizes in scale")
     args = parser.parse_args()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     run("ninja", "-C", BUILD, "tests/bench/bench_sandbox")
     facts()
     if "sandbox" in args.which:

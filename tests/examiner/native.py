@@ -148,6 +148,7 @@ def examine(
             "examiner_uid": EXAMINER_UID,
             "examiner_gid": EXAMINER_UID,
             "workspace": root / "workspace",
+            "tests": root / "tests",
             "memory_bytes": memory,
             "processes": processes,
             "file_bytes": file_bytes,

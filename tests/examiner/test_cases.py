@@ -4,6 +4,7 @@
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from native import CANDIDATE_UID, Run, examine
@@ -546,3 +547,63 @@ def test_syntax_error_of_the_teacher() -> None:
     run = examine({}, "import unittest, hw\ndef (\n", mode="collect")
     assert run.status == 65
     assert run.events[-1]["error"].startswith("test_hw.py:2")
+
+
+def test_files_passed_by_name() -> None:
+    tests = {
+        "test_hw.py": """
+            import os, pathlib, tempfile, unittest, hw
+            class Test(unittest.TestCase):
+                def test_named(self):
+                    with tempfile.NamedTemporaryFile("w") as f:
+                        f.write("abc"); f.flush()
+                        self.assertEqual(hw.read(f.name), "abc")
+                def test_folder(self):
+                    with tempfile.TemporaryDirectory() as folder:
+                        hw.write(os.path.join(folder, "out"), "x")
+                def test_folder_shared(self):
+                    with tempfile.TemporaryDirectory() as folder:
+                        hw.fill(folder)
+                        with open(os.path.join(folder, "out")) as f:
+                            self.assertEqual(f.read(), "y")
+                def test_path(self):
+                    with tempfile.TemporaryDirectory() as folder:
+                        path = pathlib.Path(folder) / "in"
+                        path.write_text("z")
+                        self.assertEqual(hw.read(path), "z")
+                def test_data(self): self.assertEqual(hw.read("data.txt"), "data")
+                def test_own_data(self):
+                    with open("data.txt") as f: self.assertEqual(f.read(), "data")
+                def test_secret(self): self.assertEqual(hw.read("test_hw.py"), "")
+            """,
+        "data.txt": "data",
+        "answers.txt": "never passed",
+    }
+    student = """
+import os
+def read(name):
+    with open(name) as f: return f.read()
+def write(name, text):
+    with open(name, "w") as f: f.write(text)
+def fill(folder): write(os.path.join(folder, "out"), "y")
+"""
+    run = examine({"hw.py": student}, tests)  # type: ignore[arg-type]
+    assert run.short() == {
+        "test_named": "passed",
+        "test_folder": "passed",
+        "test_folder_shared": "passed",
+        "test_path": "passed",
+        "test_data": "passed",
+        "test_own_data": "passed",
+        "test_secret": "error",
+    }, run.tests
+
+
+def test_closed_folder_does_not_stop_the_next_examiner(tmp_path: Path) -> None:
+    """One that took over the tests that were left read the folder that student code had closed, and
+    failed: a failure of ours."""
+    from sealmark_examiner.examiner import forged, shadows
+
+    gone = str(tmp_path / "closed")
+    assert not shadows(gone)
+    assert not forged(gone)

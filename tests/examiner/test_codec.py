@@ -10,16 +10,9 @@ import time
 from typing import Any
 
 import pytest
-from sealmark_examiner.codec import (
-    DEPTH_MOST,
-    CodecError,
-    Decoder,
-    Encoder,
-    assign,
-    copied,
-    same,
-    snapshot,
-)
+from sealmark_examiner.changes import assign, copied, same, snapshot
+from sealmark_examiner.codec import DEPTH_MOST, ITEMS_MOST, CodecError, Encoder
+from sealmark_examiner.decoder import Decoder
 
 VALUES: list[Any] = [
     None,
@@ -200,6 +193,16 @@ def test_fuzz() -> None:
             bad += 1
     assert tried > 1000
     assert 0 < bad < tried
+
+
+def test_no_more_values_than_memory_allows() -> None:
+    many = [[]] * (ITEMS_MOST + 1)
+    with pytest.raises(CodecError, match="more than"):
+        encoded(many)
+    with pytest.raises(CodecError, match="more than"):
+        Decoder(b"L\x81\x80\x40" + b"N" * (ITEMS_MOST + 1)).whole()
+    numbers = list(range(ITEMS_MOST + 1))  # packed
+    assert Decoder(encoded(numbers)).whole() == numbers
 
 
 def test_numbers_of_containers() -> None:

@@ -140,6 +140,8 @@ STUDENT = """
 # name -> body of a test; those whose name begins with "no" must fail, with "err" end in an error
 BODIES = {
     "none": "self.assertIsNone(hw.same(None))",
+    "err_named_class_forges_difference": "hw.Liar; self.assertTrue(abs(hw.lie() - 5) < 1e-9)",
+    "err_named_class_forges_almost": "hw.Liar; self.assertAlmostEqual(hw.lie(), 5.0)",
     "bool": "self.assertIs(hw.same(True), True)",
     "big_int": "self.assertEqual(hw.same(-(10**400)), -(10**400))",
     "nan": "self.assertTrue(math.isnan(hw.same(float('nan'))))",

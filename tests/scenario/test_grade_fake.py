@@ -232,6 +232,7 @@ REFUSALS = [
     ("require_isolation: none\npoints: {x: 1}\n", ["assignment.yaml:2:10", "matches no test"]),
     ("require_isolation: none\nstdio: {cases: gone}\n", ["gone", "No such file"]),
     ("runner: studio\n", ["did you mean stdio?"]),
+    ("runner: suite\n", ["tests: holds no Python tests", "runner: suite"]),
 ]
 
 
@@ -263,6 +264,16 @@ def test_usage(hw: Class) -> None:
     for file in hw.tests.glob("0*"):
         file.unlink()
     assert b"holds no tests" in hw.grade().stderr
+
+
+@pytest.mark.parametrize("engine", ["auto", "uml"])
+def test_no_kernel(hw: Class, engine: str) -> None:
+    """What setup has not made yet is no fault of the command line: it was status 2, see --help."""
+    hw.submit("right")
+    done = hw.sealmark.run("grade", "tests", "subs", "--engine", engine)
+    assert done.returncode == OURS
+    assert b"guest kernel is not there: run: sealmark setup" in done.stderr
+    assert b"--help" not in done.stderr
 
 
 def test_no_machine(hw: Class) -> None:
@@ -377,13 +388,13 @@ def count_records(hw: Class) -> list[tuple[str, int]]:
 def test_killed(hw: Class) -> None:
     """T29: killed at random moments and started again: the same end, nothing recorded twice."""
     big_class(hw)
-    (hw.base / "script").write_text("slow 5\n" + SCRIPT)
+    (hw.base / "script").write_text("slow 100\n" + SCRIPT)
     moments = random.Random(29)
     kills = 0
     while kills < 25:
         with hw.start("-q", "-j3") as process:
             try:
-                assert process.wait(moments.uniform(0.005, 0.6)) == ATTENTION
+                assert process.wait(moments.uniform(0.005, 0.4)) == ATTENTION
             except subprocess.TimeoutExpired:
                 process.kill()
                 kills += 1

@@ -87,3 +87,14 @@ def test_killed_at_a_random_moment(vm: Sealmark, seed: int) -> None:
     # whatever was killed, the next command works and removes what a killed keeper left
     after = vm.run("sandbox", "run", "--", "echo", "again")
     assert after.stdout == b"again\n", after.stderr.decode()
+
+
+def test_home_with_a_long_path(vm: Sealmark, tmp_path: Path) -> None:
+    """A socket's address is short: a home of 150 characters was refused."""
+    home = tmp_path / ("h" * 150)
+    home.mkdir()
+    for name in ("kernels", "images"):
+        (home / name).symlink_to((vm.home / name).resolve())
+    tmp_path.chmod(0o755)
+    done = vm.run("sandbox", "run", "--", "echo", "long", env={"SEALMARK_HOME": str(home)})
+    assert done.stdout == b"long\n", done.stderr.decode()

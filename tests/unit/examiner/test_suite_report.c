@@ -287,6 +287,39 @@ static void test_endless_line(void **state)
 	assert_int_equal(passed(f), 0);
 }
 
+/* The examiner was ended by what a test did; another one reports the rest. */
+static void test_again(void **state)
+{
+	struct fixture *f = *state;
+
+	test_line(f, "__canary_start__", "failed", "");
+	test_line(f, ids[0], "passed", "");
+	take(f, "{\"start\": \"test_hw.T.test_b\"}\n{\"cut");
+	assert_false(suite_report_end(&f->report));
+	f->result.tests[1].verdict = VERDICT_WALL_LIMIT;
+	assert_int_equal(suite_report_again(&f->report, NONCE), 0);
+	buffer_clear(&f->sealed);
+	test_line(f, "__canary_start__", "failed", "");
+	test_line(f, ids[2], "passed", "");
+	test_line(f, "__canary_end__", "failed", "");
+	done(f, "");
+	assert_true(suite_report_end(&f->report));
+	assert_int_equal(passed(f), 2);
+	assert_int_equal(f->result.tests[1].verdict, VERDICT_WALL_LIMIT);
+}
+
+/* ... and has no say about the test that ended the first. */
+static void test_again_for_the_same_test(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, "{\"start\": \"test_hw.T.test_b\"}\n");
+	assert_int_equal(suite_report_again(&f->report, NONCE), 0);
+	test_line(f, ids[1], "passed", "");
+	assert_int_equal(f->report.strange, 1);
+	assert_int_equal(f->result.tests[1].verdict, VERDICT_NOT_RUN);
+}
+
 static void test_broken(void **state)
 {
 	struct fixture *f = *state;
@@ -409,6 +442,8 @@ int main(void)
 		WITH(test_nothing_after_the_end),
 		WITH(test_endless_line),
 		WITH(test_broken),
+		WITH(test_again),
+		WITH(test_again_for_the_same_test),
 		WITH(test_times),
 		WITH(test_times_without_the_hosts_measure),
 		cmocka_unit_test_teardown(test_strange_lines, teardown),

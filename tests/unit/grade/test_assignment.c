@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -74,6 +75,21 @@ static void test_defaults(void **state)
 	assert_int_equal(a->compare.rule, COMPARE_LINES);
 	assert_true(a->default_points >= 1 && a->default_points <= 1);
 	assert_int_equal(strlen(a->digest), 64);
+	assignment_free(a);
+}
+
+/* hw3/tests and hw4/tests were both called "tests", and the results of one replaced the other's. */
+static void test_folder_called_tests(void **state)
+{
+	struct assignment *a = NULL;
+	struct error err = {0};
+	char path[PATH_MAX + 8];
+
+	folder_put(folder, "tests/01.in", "");
+	folder_put(folder, "tests/01.out", "");
+	snprintf(path, sizeof(path), "%s/tests", folder);
+	assert_int_equal(assignment_load(path, &a, &err), 0);
+	assert_string_equal(a->name, strrchr(folder, '/') + 1);
 	assignment_free(a);
 }
 
@@ -265,6 +281,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_defaults, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_folder_called_tests, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_all_keys, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_complaints, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_choice, set_up, tear_down),

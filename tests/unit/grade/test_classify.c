@@ -162,12 +162,35 @@ static void test_near(void **state)
 	assert_int_equal(classify_kill_limits(&limits, 4).cpu_ms, kill.cpu_ms);
 }
 
+/* A loop on a host that gave its machine a fifth of the time was told it had waited too long. */
+static void test_starved(void **state)
+{
+	struct exec_result run = {.reason = WIRE_END_WALL_LIMIT,
+		.wall_us = 6000000,
+		.cpu_us = 900000,
+		.guest_cpu_us = 5900000,
+		.cpu_from_host = true};
+
+	assert_true(classify_was_starved(&run, &limits));
+	run.cpu_us = 1100000; /* over its CPU limit, however long that took */
+	assert_false(classify_was_starved(&run, &limits));
+	run.cpu_us = run.guest_cpu_us = 900000; /* it waited by itself */
+	assert_false(classify_was_starved(&run, &limits));
+	run.guest_cpu_us = 5900000;
+	run.cpu_from_host = false; /* nobody knows */
+	assert_false(classify_was_starved(&run, &limits));
+	run.cpu_from_host = true;
+	run.reason = WIRE_END_EXITED;
+	assert_false(classify_was_starved(&run, &limits));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_nothing_earned),
 		cmocka_unit_test(test_near),
+		cmocka_unit_test(test_starved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -37,6 +38,7 @@ int home_setup(void **state)
 	if (!mkdtemp(h->path) || chmod(h->path, 0755) ||
 		text_format(h->script, sizeof(h->script), "%s/script", h->path))
 		return -1;
+	text_format(h->id, sizeof(h->id), "test-%s", strrchr(h->path, '-') + 1);
 	h->fds = home_count_fds();
 	h->first_fd = dup(0);
 	if (h->first_fd < 0)
@@ -61,6 +63,21 @@ void home_wait_for_all(void)
 	while (wait(NULL) > 0 || errno == EINTR)
 		;
 	alarm(0);
+}
+
+size_t home_children(pid_t pid, pid_t *out, size_t most)
+{
+	char path[64];
+	size_t n = 0;
+	FILE *f;
+
+	text_format(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (n < most && fscanf(f, "%d", &out[n]) == 1)
+		n++;
+	fclose(f);
+	return n;
 }
 
 /* 0, or -1 with what is there in `what` */
@@ -96,7 +113,7 @@ static int find_directory(const struct home *h, char *what, size_t size)
 		find_cgroup(e->d_name, what, size);
 		return -1;
 	}
-	return find_cgroup(HOME_ID, what, size);
+	return find_cgroup(h->id, what, size);
 }
 
 int home_teardown(void **state)

@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
-/* HOME_ID, of a sandbox that a test names itself, comes from meson: each program has its own, since
- * a cgroup of that name is of the whole host. */
+#include <sys/types.h>
 
 struct home {
 	char path[64], script[80];
+	char id[40];  /* for a sandbox that the test names itself */
 	unsigned fds; /* that this process had open before */
 	int first_fd; /* the first that it opens itself */
 };
@@ -28,5 +28,7 @@ const char *home_script(struct home *h, const char *text);
 /* Wait until this process has no children, however they came to it. */
 void home_wait_for_all(void);
 unsigned home_count_fds(void);
+/* The children of a process, in the order of their birth; how many. */
+size_t home_children(pid_t pid, pid_t *out, size_t most);
 
 #endif

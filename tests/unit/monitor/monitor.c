@@ -14,9 +14,9 @@
 
 static int config_pipe(const struct home *home, const char *more)
 {
-	json_t *config = json_pack("{ss ss ss ss ss si si si si si si si}", "id", HOME_ID, "engine",
-		"fake", "home", home->path, "script", home->script, "require_isolation", "none",
-		"memory_mib", 64, "disk_mib", 16, "files_most", 1024, "lease_ms", 60000,
+	json_t *config = json_pack("{ss ss ss ss ss si si si si si si si}", "id", home->id,
+		"engine", "fake", "home", home->path, "script", home->script, "require_isolation",
+		"none", "memory_mib", 64, "disk_mib", 16, "files_most", 1024, "lease_ms", 60000,
 		"start_timeout_ms", 20000, "patience_ms", 20000, "cpu", -1);
 	json_t *own = more ? json_loads(more, 0, NULL) : NULL;
 	int pair[2];
@@ -67,8 +67,8 @@ void monitor_connect(struct host *h, struct home *home)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	*h = (struct host){0};
-	text_format(address.sun_path, sizeof(address.sun_path),
-		"%s/sandboxes/" HOME_ID "/control.sock", home->path);
+	text_format(address.sun_path, sizeof(address.sun_path), "%s/sandboxes/%s/control.sock",
+		home->path, home->id);
 	h->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_true(h->fd >= 0);
 	assert_int_equal(connect(h->fd, (struct sockaddr *)&address, sizeof(address)), 0);

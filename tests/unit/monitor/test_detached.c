@@ -13,7 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ID "0e2dbd43-6b3c-4a54-9f3a-6d1c3f6a1b11"
+/* of each test its own: a cgroup of that name is of the whole host */
+static char id[ID_SIZE];
+
+static int setup(void **state)
+{
+	id_uuid(id);
+	return home_setup(state);
+}
 
 static void create(struct home *home, const char *script, int64_t lease_ms, bool stay)
 {
@@ -24,13 +31,13 @@ static void create(struct home *home, const char *script, int64_t lease_ms, bool
 		.lease_ms = lease_ms,
 		.cpu = -1,
 		.detached = true,
-		.id = ID};
+		.id = id};
 	struct sandbox *s;
 	struct error err = {0};
 
 	if (sandbox_create(&spec, &s, &err))
 		fail_msg("%s", err.message);
-	assert_string_equal(sandbox_info(s)->id, ID);
+	assert_string_equal(sandbox_info(s)->id, id);
 	sandbox_free(s);
 	if (!stay)
 		home_wait_for_all();
@@ -41,7 +48,7 @@ static struct sandbox *attach(struct home *home)
 	struct error err = {0};
 	struct sandbox *s;
 
-	if (sandbox_attach(home->path, ID, 20000, &s, &err))
+	if (sandbox_attach(home->path, id, 20000, &s, &err))
 		fail_msg("%s", err.message);
 	return s;
 }
@@ -51,10 +58,10 @@ static void expect_end(struct home *home, enum sandbox_stop_reason reason)
 	struct sandbox_end end;
 
 	home_wait_for_all();
-	assert_int_equal(sandbox_look(home->path, ID, &end, NULL), 0);
+	assert_int_equal(sandbox_look(home->path, id, &end, NULL), 0);
 	assert_int_equal(end.reason, reason);
-	sandbox_forget(home->path, ID);
-	assert_int_equal(sandbox_look(home->path, ID, &end, NULL), -ENOENT);
+	sandbox_forget(home->path, id);
+	assert_int_equal(sandbox_look(home->path, id, &end, NULL), -ENOENT);
 }
 
 static void it_is_found_and_used(void **state)
@@ -67,11 +74,11 @@ static void it_is_found_and_used(void **state)
 
 	spec.argv = (const char *const[]){"x", NULL};
 	create(*state, "exec * stdout \"42\"\n", 60000, true);
-	assert_int_equal(sandbox_look(((struct home *)*state)->path, ID, &end, NULL), 1);
+	assert_int_equal(sandbox_look(((struct home *)*state)->path, id, &end, NULL), 1);
 	for (int i = 0; i < 3; i++) {
 		s = attach(*state);
 		other = attach(*state);
-		assert_string_equal(sandbox_info(s)->id, ID);
+		assert_string_equal(sandbox_info(s)->id, id);
 		assert_string_equal(sandbox_info(s)->engine, "fake");
 		if (sandbox_exec(s, &spec, &result, &err))
 			fail_msg("%s", err.message);
@@ -88,7 +95,7 @@ static void it_is_found_and_used(void **state)
 	sandbox_free(s);
 	expect_end(*state, SANDBOX_STOPPED_REQUESTED);
 	assert_int_equal(
-		sandbox_attach(((struct home *)*state)->path, ID, 1000, &s, &err), -ENODEV);
+		sandbox_attach(((struct home *)*state)->path, id, 1000, &s, &err), -ENODEV);
 }
 
 static void its_lease_ends_it_alone(void **state)
@@ -119,7 +126,7 @@ static void one_that_does_not_start_leaves_word(void **state)
 		.start_timeout_ms = 100,
 		.cpu = -1,
 		.detached = true,
-		.id = ID};
+		.id = id};
 	struct sandbox *s;
 
 	assert_int_equal(sandbox_create(&spec, &s, NULL), -ENODEV);
@@ -136,7 +143,7 @@ static void connections_beyond_the_most_are_refused(void **state)
 	int count = 0, r = 0;
 
 	create(home, "", 60000, true);
-	while (count < 80 && (r = sandbox_attach(home->path, ID, 20000, &s, &err)) == 0)
+	while (count < 80 && (r = sandbox_attach(home->path, id, 20000, &s, &err)) == 0)
 		held[count++] = s;
 	assert_int_equal(r, -EBUSY);
 	assert_true(count >= 32);
@@ -160,15 +167,15 @@ static void words_that_cannot_be_are_no_end(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		FILE *f;
 
-		text_format(path, sizeof(path), "%s/ended/" ID, home->path);
+		text_format(path, sizeof(path), "%s/ended/%s", home->path, id);
 		f = fopen(path, "w");
 		assert_non_null(f);
 		fputs(words[i], f);
 		fclose(f);
-		assert_int_equal(sandbox_look(home->path, ID, &end, NULL), 0);
+		assert_int_equal(sandbox_look(home->path, id, &end, NULL), 0);
 		assert_int_equal(end.reason, SANDBOX_STOPPED_MONITOR_LOST);
 	}
-	sandbox_forget(home->path, ID);
+	sandbox_forget(home->path, id);
 }
 
 static void ids_never_name_other_files(void **state)
@@ -186,7 +193,7 @@ static void ids_never_name_other_files(void **state)
 	}
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, home_setup, home_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, home_teardown)
 
 int main(void)
 {

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -183,26 +182,10 @@ static void slow_client_is_not_held_against_the_guest(void **state)
 
 /* --- deaths --- */
 
-/* the children of a process, in the order of their birth; how many */
-static size_t children(pid_t pid, pid_t *out, size_t most)
-{
-	char path[64];
-	size_t n = 0;
-	FILE *f;
-
-	text_format(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-	f = fopen(path, "re");
-	assert_non_null(f);
-	while (n < most && fscanf(f, "%d", &out[n]) == 1)
-		n++;
-	fclose(f);
-	return n;
-}
-
 static pid_t monitor_of(const struct host *h)
 {
 	pid_t pids[4];
-	size_t n = children(h->pid, pids, 4);
+	size_t n = home_children(h->pid, pids, 4);
 
 	assert_int_equal(n, 2); /* the machine, then the monitor */
 	return pids[1];
@@ -248,7 +231,7 @@ static void terminated_keeper_leaves_nothing(void **state)
 static void stop_tree(pid_t pid, int number)
 {
 	pid_t pids[8];
-	size_t n = children(pid, pids, 8);
+	size_t n = home_children(pid, pids, 8);
 
 	kill(pid, number);
 	for (size_t i = 0; i < n; i++)
@@ -285,7 +268,7 @@ static void owner_dies_while_the_guest_is_frozen(void **state)
 	int n;
 
 	monitor_ready(&h, *state, "", "{\"lease_ms\": 3600000, \"patience_ms\": 3600000}");
-	assert_int_equal(children(h.pid, pids, 4), 2);
+	assert_int_equal(home_children(h.pid, pids, 4), 2);
 	stop_tree(pids[0], SIGSTOP);
 	do {
 		n = wire_put_file_write(frame, sizeof(frame), id, 0,
@@ -307,7 +290,7 @@ static void stop_is_heard_while_the_guest_is_frozen(void **state)
 	struct host h;
 
 	monitor_ready(&h, *state, "", "{\"lease_ms\": 3600000, \"patience_ms\": 3600000}");
-	assert_int_equal(children(h.pid, pids, 4), 2);
+	assert_int_equal(home_children(h.pid, pids, 4), 2);
 	stop_tree(pids[0], SIGSTOP);
 	host_send(&h, frame,
 		wire_put_file_write(frame, sizeof(frame), 1, 0,

@@ -236,9 +236,9 @@ static void bursts_arrive_whole(void **state)
 
 static void last_words_arrive_whole(void **state)
 {
-	struct buffer script = {0}, out[WIRE_CHANNELS] = {0};
-	struct wire_exit exit;
+	struct buffer script = {0};
 	uint8_t frame[128];
+	size_t got = 0;
 	struct host h;
 
 	buffer_add_text(&script, "send at EXEC \"");
@@ -253,11 +253,13 @@ static void last_words_arrive_whole(void **state)
 	buffer_add_text(&script, "\nhalf at EXEC\n");
 	monitor_ready(&h, *state, buffer_text(&script), NULL);
 	host_exec(&h, 1, "x", NULL);
-	host_finish(&h, 1, out, &exit);
-	assert_int_equal(buffer_length(&out[WIRE_STDOUT]), 600);
+	do { /* no credit: the monitor may be gone as well */
+		assert_int_equal(host_next(&h), 1);
+		got += h.frame.type == WIRE_DATA ? h.frame.length : 0;
+	} while (h.frame.type != WIRE_EXIT);
+	assert_int_equal(got, 600);
 	monitor_expect_stopped(&h, SANDBOX_STOPPED_GUEST_ENDED, "ended with status 9");
 	host_end(&h);
-	buffer_fini(&out[WIRE_STDOUT]);
 	buffer_fini(&script);
 }
 

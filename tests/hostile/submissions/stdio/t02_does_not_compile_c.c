@@ -1,0 +1,4 @@
+int main(void)
+{
+	return add(1, 2
+}

@@ -1,0 +1,6 @@
+#include "/dev/zero"
+
+int main(void)
+{
+	return 0;
+}

@@ -1,0 +1,14 @@
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(void)
+{
+	long a, b;
+
+	if (scanf("%ld %ld", &a, &b) != 2)
+		return 1;
+	if (a == 2)
+		kill(getpid(), SIGKILL);
+	printf("%ld\n", a + b);
+}

@@ -1,0 +1,12 @@
+#include <stdio.h>
+
+int main(void)
+{
+	long a, b;
+
+	if (scanf("%ld %ld", &a, &b) != 2)
+		return 1;
+	while (a == 2)
+		putchar(10);
+	printf("%ld\n", a + b);
+}

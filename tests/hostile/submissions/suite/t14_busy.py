@@ -1,0 +1,4 @@
+def add(a, b):
+    while a == 2:
+        pass
+    return a + b

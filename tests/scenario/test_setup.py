@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""guest/setup.sh without a network: what it leaves when it is stopped."""
+
+import os
+import select
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support import ROOT
+
+FAKE = """#!/bin/sh
+sleep 100 &
+echo $$ $! >"$FIFO"
+wait
+sleep 100
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's set-up needs ranges of ids")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped(empty_home: Path, tmp_path: Path, number: int) -> None:
+    """It said that all was removed and then waited minutes for the job that it had not killed."""
+    for name, text in [("mmdebstrap", FAKE), ("mkfs.erofs", "#!/bin/sh\n")]:
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    started = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    env = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SEALMARK_HOME": str(empty_home),
+        "SEALMARK_DEBIAN_MIRROR": "http://mirror.invalid/debian",
+        "FIFO": str(fifo),
+    }
+    setup = subprocess.Popen(
+        [ROOT / "guest/setup.sh", "--image", "default"],
+        env=env,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        assert select.select([started], [], [], 60)[0], "the image was not begun"
+        job, child = map(int, os.read(started, 100).split())
+        os.killpg(setup.pid, number)
+        _, errors = setup.communicate(timeout=30)
+    finally:
+        setup.kill()
+        os.close(started)
+    assert setup.returncode == 128 + number
+    assert b"stopped" in errors
+    assert not any((empty_home / "tmp").iterdir())
+    assert not (empty_home / "images").exists()
+    assert not Path(f"/proc/{job}").exists()
+    state = Path(f"/proc/{child}/stat")
+    assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
