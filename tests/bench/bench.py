@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The benches: sandboxes, and grading against podman and bubblewrap.
+"""The benches of SPECIFICATION.md: sandboxes, and grading against podman and bubblewrap.
 
 Prints one table with the host's facts. Every figure is of this run; rivals run the same tests on
 the same root file system in the same run, so that ratios mean something on a noisy machine. CPU is
