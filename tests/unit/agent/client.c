@@ -23,9 +23,9 @@
 
 static struct agent agent;
 
-/* An init begins with nothing ignored. A test may not: nohup leaves SIGHUP ignored, a background job
- * SIGINT and SIGQUIT, and GNU make signals 32 and 33, which the C library refuses to touch. Handlers
- * (of sanitizers) stay. */
+/* An init begins with nothing ignored. A test may not: nohup leaves SIGHUP ignored, a background
+ * job SIGINT and SIGQUIT, and GNU make signals 32 and 33, which the C library refuses to touch.
+ * Handlers (of sanitizers) stay. */
 static void ignore_nothing(void)
 {
 	static const unsigned long usual[4]; /* as the kernel's struct sigaction: SIG_DFL */
