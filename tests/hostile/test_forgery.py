@@ -299,6 +299,7 @@ def test_exception_with_an_object_is_no_attack(room: Sealmark, tmp_path: Path) -
 
 # The tests give the student a mock, which lives where the tests are and can be made up at will.
 MOCKED = """
+    import functools
     import unittest
     from unittest.mock import MagicMock, Mock, patch
 
@@ -313,6 +314,9 @@ MOCKED = """
 
         def test_equal(self):
             self.assertEqual(hw.ask(MagicMock(return_value=3)), 42)
+
+        def test_partial(self):
+            self.assertEqual(hw.tell_back(functools.partial(max, 77)), 77)
 
         @patch("hw.clock")
         def test_patched(self, mock):
@@ -333,6 +337,10 @@ def ask(mock):
     return mock() * 14
 
 
+def tell_back(function):
+    return function(0)
+
+
 def later():
     return clock() * 5
 """
@@ -351,6 +359,10 @@ def tell(mock):
 
 def ask(mock):
     return bend(mock)
+
+
+def tell_back(function):
+    return function.args[0]
 
 
 def later():
