@@ -20,7 +20,7 @@ help:
 	@echo 'make            build into $(BUILD)/'
 	@echo 'make demo       install what is needed (as root), build, set up, grade the example class'
 	@echo 'make check      everything that can be checked: style, unit, scenario, vm, hostile, fuzz'
-	@echo 'make bench      benches: sandboxes, and grading against podman and bubblewrap'
+	@echo 'make bench      the benches of SPECIFICATION.md'
 	@echo 'make install    install under PREFIX (default /usr/local), below DESTDIR if set'
 	@echo 'make clean      remove the build folders; what setup made stays in $$SEALMARK_HOME'
 

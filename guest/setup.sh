@@ -746,6 +746,11 @@ open_work() {
 	mkdir -p "$home/tmp" "$home/log" 2>/dev/null ||
 		fail "cannot write to $home" "run sealmark setup as root, or set SEALMARK_HOME to a folder of yours"
 	home=$(readlink -f "$home")
+	for dir in "$home/kernels" "$home/images"; do
+		if [ -e "$dir" ] && [ ! -w "$dir" ]; then
+			fail "cannot write to $dir" "run sealmark setup as its owner, or set SEALMARK_HOME to a folder of yours"
+		fi
+	done
 	exec 9>>"$home/setup.lock" || fail "cannot write to $home" "run sealmark setup as its owner"
 	if ! flock -n 9; then
 		say "another setup is at work in $home: waiting for it"

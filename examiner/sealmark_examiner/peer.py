@@ -9,7 +9,9 @@ and an answer always belongs to the last request.
 
 The examiner's end is `trusted`: what it gets is hostile. It answers only calls of functions that
 the tests passed as arguments, and public attributes of objects that they passed; never a module, a
-frame, a class, a function's own attributes: nothing from which the tests could be reached.
+frame, a class, a function's own attributes: nothing from which the tests could be reached. A mock
+can be called and has attributes, but how it is made up (return_value, __eq__, assert_called_with)
+is the tests' affair: else it could be made one that equals everything, and be returned as answer.
 """
 
 __builtins__ = dict(vars(__import__("builtins")))
@@ -52,7 +54,10 @@ _METHOD = type(NESTED_MOST.bit_length), type(Encoder().put), type("".join)
 _PLAIN_CALLABLES = frozenset((_FUNCTION, type(len), *_METHOD, type(str.join), type(int.__add__)))
 _MODULE = type(standin)
 _HEAP_TYPE = 1 << 9
-_CLOSED = ("frame", "code", "traceback", "generator", "coroutine", "async_generator", "cell")
+_CLOSED = (
+    *("frame", "code", "traceback", "generator", "coroutine", "async_generator", "cell"),
+    "partial",  # its arguments are the tests' own, as a closure is
+)
 _PRIVATE_HOMES = (
     "sealmark_examiner",
     "unittest.case",
@@ -60,6 +65,16 @@ _PRIVATE_HOMES = (
     "unittest.suite",
     "_pytest",
 )
+_MOCKS = ("unittest.mock", "mock.")
+
+
+def is_mock(kind: type) -> bool:
+    return any(f"{each.__module__}.".startswith(_MOCKS) for each in kind.__mro__)
+
+
+def governs_mock(kind: type, name: str) -> bool:
+    """An attribute that every mock has of its class, unlike those that are mocks again."""
+    return name == "method_calls" or any(name in vars(each) for each in kind.__mro__)
 
 
 class Refused(TypeError):
@@ -217,7 +232,7 @@ class Peer:
         self.unsent.clear()
 
     def do_call(self, number: int, args: "Any", kwargs: "Any") -> "Any":
-        function = self.object(number)
+        function = self.callee(number)
         if self.trusted and not callable(function):
             raise Refused("not callable")
         return function(*args, **dict(kwargs))
@@ -226,13 +241,16 @@ class Peer:
         return getattr(self.open(number, name), name)
 
     def do_set(self, number: int, name: str, value: "Any") -> None:
-        setattr(self.open(number, name), name, value)
+        target = self.open(number, name)
+        if self.trusted and is_mock(type(target)) and standin.reference_of(value) is not None:
+            raise Refused("an object of the student's cannot be put in a mock's place")
+        setattr(target, name, value)
 
     def do_delete(self, number: int, name: str) -> None:
         delattr(self.open(number, name), name)
 
     def do_dunder(self, number: int, name: str, args: "Any") -> "Any":
-        value = self.object(number)
+        value = self.callee(number)
         if name not in DUNDERS:
             raise Refused(f"no special method {name}")
         return getattr(type(value), name)(value, *args)
@@ -247,6 +265,12 @@ class Peer:
             return self.exported[number][0]
         except (KeyError, TypeError):
             raise self.transport.broke("a number of no object") from None
+
+    def callee(self, number: "Any") -> "Any":
+        value = self.object(number)
+        if self.trusted and isinstance(value, type) and is_mock(value):
+            raise Refused("student code makes no mocks")
+        return value
 
     def open(self, number: int, name: "Any") -> "Any":
         """An object whose attribute `name` the other side may touch."""
@@ -264,6 +288,8 @@ class Peer:
                 or any(home.startswith(_PRIVATE_HOMES) for home in homes)
             ):
                 raise Refused(f"attributes of a {kind.__name__} are not for the other side")
+            if is_mock(kind) and governs_mock(kind, name):
+                raise Refused(f"{name!r} of a mock is not for the other side")
         return value
 
     def release(self, number: int, times: int) -> None:

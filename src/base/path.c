@@ -50,9 +50,12 @@ int path_make(const char *path, mode_t mode, struct error *err)
 		if (old != '/' && old != 0)
 			continue;
 		*p = 0;
-		if (mkdir(part, mode) && errno != EEXIST &&
-			!(stat(part, &st) == 0 && S_ISDIR(st.st_mode)))
-			return error_sys(err, errno, "%s: cannot make the directory", part);
+		if (mkdir(part, mode) && errno != EEXIST) {
+			int why = errno; /* and not stat's: what is not there is no reason */
+
+			if (stat(part, &st) || !S_ISDIR(st.st_mode))
+				return error_sys(err, why, "%s: cannot make the directory", part);
+		}
 		*p = old;
 		if (!old)
 			break;

@@ -171,6 +171,18 @@ static void look_at_helpers(struct report *r)
 	}
 }
 
+/* Machines keep their state there: one that root has set up serves root only. */
+static void look_at_home(struct report *r)
+{
+	if (access(r->home, F_OK) || access(r->home, W_OK | X_OK) == 0)
+		return;
+	text_copy(add(r, "installed", "home", MISSING, "this user cannot write to %.180s", r->home)
+			  ->cure,
+		sizeof(r->list[0].cure),
+		"set SEALMARK_HOME to a folder of yours (or unset it) and run: sealmark setup; or "
+		"run as root");
+}
+
 /* What the manifest beside the guest kernel says of it. */
 static void look_at_kernel(struct report *r)
 {
@@ -392,6 +404,7 @@ static int run(const void *options, const char *const *operands, size_t count, s
 	look_at_kvm(&r);
 	look_at_jail(&r);
 	look_at_helpers(&r);
+	look_at_home(&r);
 	look_at_kernel(&r);
 	look_at_images(&r);
 	look_at_host(&r);

@@ -295,3 +295,106 @@ def test_exception_with_an_object_is_no_attack(room: Sealmark, tmp_path: Path) -
     )
     assert run.verdicts("right") == "passed", run.explain("right")
     assert not run.records["right"]["cheats"], run.explain("right")
+
+
+# The tests give the student a mock, which lives where the tests are and can be made up at will.
+MOCKED = """
+    import functools
+    import unittest
+    from unittest.mock import MagicMock, Mock, patch
+
+    import hw
+
+
+    class TestMocked(unittest.TestCase):
+        def test_called(self):
+            mock = Mock()
+            hw.tell(mock)
+            mock.send.assert_called_once_with(7)
+
+        def test_equal(self):
+            self.assertEqual(hw.ask(MagicMock(return_value=3)), 42)
+
+        def test_partial(self):
+            self.assertEqual(hw.tell_back(functools.partial(max, 77)), 77)
+
+        @patch("hw.clock")
+        def test_patched(self, mock):
+            mock.return_value = 5
+            self.assertEqual(hw.later(), 25)
+    """
+USES_MOCKS = """
+def clock():
+    return 1
+
+
+def tell(mock):
+    mock.name = "seven"
+    mock.send(7)
+
+
+def ask(mock):
+    return mock() * 14
+
+
+def tell_back(function):
+    return function(0)
+
+
+def later():
+    return clock() * 5
+"""
+BENDS_MOCKS = """
+def clock():
+    return 1
+
+
+def bend(mock):
+    {bend}
+
+
+def tell(mock):
+    {tell}
+
+
+def ask(mock):
+    return bend(mock)
+
+
+def tell_back(function):
+    return function.args[0]
+
+
+def later():
+    return bend(clock)
+"""
+EQUAL = '{"__eq__.return_value": True}'
+BENT = {
+    "configured": (
+        f"mock.configure_mock(**{EQUAL}); return mock",
+        "mock.configure_mock(**{'send.assert_called_once_with': bend})",
+    ),
+    "made": (f"return type(mock)(**{EQUAL})", "mock.send = type(mock)()"),
+    "replaced": ("return mock", "mock.send = bend; mock.send.assert_called_once_with = bend"),
+    "set": ("mock.side_effect = bend; return mock", "mock.send.assert_called_once_with = bend"),
+    "object": ("return mock.mock_calls", "mock.send = type('S', (), {'__getattr__': bend})()"),
+}
+
+
+def test_student_does_not_make_up_mocks(room: Sealmark, tmp_path: Path) -> None:
+    students = {
+        f"bent-{name}": {"hw.py": BENDS_MOCKS.format(bend=bend, tell=tell)}
+        for name, (bend, tell) in BENT.items()
+    }
+    students["right"] = {"hw.py": USES_MOCKS}
+    run = grade(
+        room,
+        make_tests(tmp_path / "tests", {"test_hw.py": MOCKED}),
+        make_submissions(tmp_path / "class", students),
+        tmp_path / "out",
+        2,
+    )
+    assert run.verdicts("right") == "passed", run.explain("right")
+    for student in students:
+        if student != "right":
+            assert run.records[student]["score"] == 0, run.explain(student)

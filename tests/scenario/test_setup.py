@@ -3,6 +3,7 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -57,3 +58,26 @@ def test_stopped(empty_home: Path, tmp_path: Path, number: int) -> None:
     assert not Path(f"/proc/{job}").exists()
     state = Path(f"/proc/{child}/stat")
     assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_links_to_images_of_root(empty_home: Path, tmp_path: Path) -> None:
+    """It built the image for minutes and then could not put it there."""
+    shutil.copytree(ROOT / "guest", tmp_path / "guest")  # the clone may be out of others' reach
+    (tmp_path / "images").mkdir()
+    (empty_home / "images").symlink_to(tmp_path / "images")
+    os.chown(empty_home, 65534, 65534)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    done = subprocess.run(
+        [tmp_path / "guest/setup.sh", "--image", "default"],
+        env={**os.environ, "SEALMARK_HOME": str(empty_home)},
+        capture_output=True,
+        timeout=60,
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        cwd="/",
+    )
+    assert done.returncode == 3
+    assert b"cannot write to " in done.stderr and b"/images\n" in done.stderr

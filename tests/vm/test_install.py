@@ -96,3 +96,17 @@ def test_doctor_for_an_ordinary_user(prefix: Path, home_of_nobody: Path, vm: Sea
     assert done.returncode == 0, text
     assert "as an ordinary user" in text
     assert "This host can grade." in text
+
+
+def test_home_of_root_is_no_home_for_others(prefix: Path, vm: Sealmark) -> None:
+    """The doctor found nothing wrong, and each grade ended with "no such file"."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    done = run_installed(prefix, vm, NOBODY, "doctor")
+    text = done.stdout.decode()
+    assert done.returncode == 1, text
+    assert f"this user cannot write to {vm.home}" in text
+    assert "set SEALMARK_HOME to a folder of yours" in text
+    done = run_installed(prefix, vm, NOBODY, "sandbox", "run", "--", "true")
+    assert done.returncode == 3
+    assert b"Permission denied" in done.stderr
