@@ -119,15 +119,17 @@ def describe(pid: int) -> str:
 def empty_cgroups() -> set[str]:
     """Cgroups of sandboxes in which nothing runs; those of other runs here have processes."""
     found = set()
-    root = Path("/sys/fs/cgroup")
-    # not **: what is deeper comes and goes with others' sandboxes while it is walked
-    for top in (*root.glob("sealmark"), *root.glob("*/sealmark"), *root.glob("*/*/sealmark")):
-        for group in top.iterdir():
+    # a walk that passes over what other runs remove meanwhile
+    for top, folders, _ in os.walk("/sys/fs/cgroup"):
+        if Path(top).name != "sealmark":
+            continue
+        for group in (Path(top) / name for name in folders):
             try:
-                if group.is_dir() and not (group / "cgroup.procs").read_text().strip():
+                if not (group / "cgroup.procs").read_text().strip():
                     found.add(str(group))
             except OSError:
                 continue
+        folders.clear()
     return found
 
 
