@@ -69,8 +69,8 @@ static int add_plain(const struct assignment *a, struct buffer *out)
 		"candidate_uid=%u\ncandidate_gid=%u\nexaminer_uid=%u\nexaminer_gid=%u\n"
 		"workspace=%s\ntests=%s\ncgroup=%s\nmemory_bytes=%" PRIu64 "\nprocesses=%u\n"
 		"file_bytes=%" PRIu64 "\n",
-		STUDENT_UID, STUDENT_UID, EXAMINER_UID, EXAMINER_UID, WORKSPACE, ROOT "/tests", CGROUPS,
-		a->limits.memory_bytes, a->limits.processes, a->limits.file_bytes);
+		STUDENT_UID, STUDENT_UID, EXAMINER_UID, EXAMINER_UID, WORKSPACE, ROOT "/tests",
+		CGROUPS, a->limits.memory_bytes, a->limits.processes, a->limits.file_bytes);
 
 	if (!r)
 		r = buffer_printf(out, "%08zu", buffer_length(&plain));
