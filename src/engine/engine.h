@@ -27,7 +27,6 @@ struct engine_config {
 	uint32_t memory_mib; /* guest memory */
 	uint32_t disk_mib;   /* writable layer */
 	uint32_t files_most; /* its inodes */
-	const char *console; /* unused by engines that have fd 1 as console */
 };
 
 #define ENGINE_BINDS 6

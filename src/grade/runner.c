@@ -3,6 +3,7 @@
 
 #include "grade/classify.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct limits runner_kill(const struct runner_plan *plan)
@@ -23,4 +24,16 @@ const struct runner *runner_find(const char *name)
 			return runners[i];
 	}
 	return NULL;
+}
+
+int runner_add_tests(const struct runner_plan *plan, struct submission_result *result)
+{
+	for (size_t i = 0; i < plan->test_count; i++) {
+		struct test_result *t = submission_result_add(result, plan->tests[i].id);
+
+		if (!t)
+			return -ENOMEM;
+		t->max_points = plan->tests[i].points;
+	}
+	return 0;
 }

@@ -61,6 +61,9 @@ struct runner {
 	void (*finish)(struct runner_plan *plan);
 };
 
+/* Give the result an empty test, with its points to be had, for every test of the plan; -ENOMEM. */
+int runner_add_tests(const struct runner_plan *plan, struct submission_result *result);
+
 extern const struct runner runner_stdio;
 extern const struct runner runner_suite;
 const struct runner *runner_find(const char *name);

@@ -355,18 +355,6 @@ static int run_case(struct job *job, const struct test_case *c, struct test_resu
 	return r;
 }
 
-static int add_tests(const struct runner_plan *plan, struct submission_result *result)
-{
-	for (size_t i = 0; i < plan->test_count; i++) {
-		struct test_result *t = submission_result_add(result, plan->tests[i].id);
-
-		if (!t)
-			return -ENOMEM;
-		t->max_points = plan->tests[i].points;
-	}
-	return 0;
-}
-
 static int run_cases(struct job *job)
 {
 	const struct cases *cases = job->plan->state;
@@ -392,7 +380,7 @@ static int stdio_run(const struct runner_plan *plan, const struct runner_submiss
 		.result = result,
 		.err = err};
 	struct error why = {0};
-	int r = add_tests(plan, result);
+	int r = runner_add_tests(plan, result);
 
 	if (r)
 		return error_set(err, r, "out of memory");

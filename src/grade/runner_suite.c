@@ -368,18 +368,6 @@ static int suite_prepare(struct runner_plan *plan,
 
 /* --- run --- */
 
-static int add_tests(const struct runner_plan *plan, struct submission_result *result)
-{
-	for (size_t i = 0; i < plan->test_count; i++) {
-		struct test_result *t = submission_result_add(result, plan->tests[i].id);
-
-		if (!t)
-			return -ENOMEM;
-		t->max_points = plan->tests[i].points;
-	}
-	return 0;
-}
-
 static int put_submission(const struct suite *suite, const struct runner_submission *submission,
 	struct sandbox *s, struct error *err)
 {
@@ -530,7 +518,7 @@ static int suite_run(const struct runner_plan *plan, const struct runner_submiss
 {
 	char nonce[SUITE_NONCE_SIZE];
 	struct suite_report report;
-	int r = add_tests(plan, result);
+	int r = runner_add_tests(plan, result);
 
 	make_nonce(nonce);
 	if (!r)
