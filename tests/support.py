@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +93,8 @@ def children() -> set[int]:
     """The live children of this process; dead orphans are reaped on the way."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
-        found |= {int(pid) for pid in (task / "children").read_text().split()}
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread may just have ended
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
     known = {p.pid for p in getattr(subprocess, "_active", [])}
     for pid in found - known:
         try:
