@@ -20,7 +20,9 @@ int api_key_create(struct store *store, const char *name, const char *access, bo
 
 	if (strcmp(access, "full") && strcmp(access, "read"))
 		return error_set(err, -EINVAL, "access must be full or read");
-	*out = (struct store_api_key){.account = account, .created_ms = api_now_ms()};
+	*out = (struct store_api_key){.account = account,
+		.created_ms = api_now_ms(),
+		.daily_limit_micros = STORE_NO_LIMIT};
 	if (text_copy(out->name, sizeof(out->name), name) || !text_is_utf8(name, strlen(name)))
 		return error_set(err, -EINVAL, "the name must be text of at most %zu bytes",
 			sizeof(out->name) - 1);

@@ -101,6 +101,10 @@ static const char *const migrations[] = {
 	" mode INTEGER NOT NULL,"
 	" root INTEGER NOT NULL,"
 	" created_ms INTEGER NOT NULL) WITHOUT ROWID;",
+
+	/* what a key may spend in 24 hours */
+	"ALTER TABLE api_key ADD COLUMN daily_limit_micros INTEGER CHECK (daily_limit_micros >= "
+	"0);",
 };
 
 int store_migrate(struct store *store, struct error *err)

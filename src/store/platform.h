@@ -24,7 +24,9 @@ struct store_api_key {
 	char access[16]; /* "full" or "read" */
 	bool account;    /* sees what every key made, not only its own */
 	int64_t created_ms, revoked_ms;
+	int64_t daily_limit_micros; /* of the last 24 hours; STORE_NO_LIMIT: none */
 };
+#define STORE_NO_LIMIT (-1)
 
 int store_key_add(
 	struct store *store, const struct store_api_key *key, const char *hash, struct error *err);
@@ -35,6 +37,9 @@ int store_key_each(struct store *store, int (*each)(void *context, const struct 
 	void *context, struct error *err);
 /* -ENOENT: no such key, or revoked already */
 int store_key_revoke(struct store *store, const char *id, int64_t now_ms, struct error *err);
+/* -ENOENT: no such key, or it is revoked */
+int store_key_limit(
+	struct store *store, const char *id, int64_t daily_limit_micros, struct error *err);
 
 /* --- sandboxes --- */
 /* The order is the store's. */

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#define COLUMNS "id, name, access, account, created_ms, revoked_ms"
+#define COLUMNS "id, name, access, account, created_ms, revoked_ms, daily_limit_micros"
 
 static void take(sqlite3_stmt *s, struct store_api_key *out)
 {
@@ -16,6 +16,9 @@ static void take(sqlite3_stmt *s, struct store_api_key *out)
 	out->account = sqlite3_column_int(s, 3) != 0;
 	out->created_ms = sqlite3_column_int64(s, 4);
 	out->revoked_ms = sqlite3_column_int64(s, 5);
+	out->daily_limit_micros = sqlite3_column_type(s, 6) == SQLITE_NULL
+					  ? STORE_NO_LIMIT
+					  : sqlite3_column_int64(s, 6);
 }
 
 int store_key_add(
@@ -26,10 +29,10 @@ int store_key_add(
 	if (r)
 		return r;
 	r = store_execute(store, err,
-		"INSERT INTO api_key (id, hash, name, access, account, created_ms)"
-		" VALUES (?, ?, ?, ?, ?, ?)",
-		"ssssii", key->id, hash, key->name, key->access, (int64_t)key->account,
-		key->created_ms);
+		"INSERT INTO api_key (id, hash, name, access, account, created_ms,"
+		" daily_limit_micros) VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, -1))",
+		"ssssiii", key->id, hash, key->name, key->access, (int64_t)key->account,
+		key->created_ms, key->daily_limit_micros);
 	return store_end(store, r, err);
 }
 
@@ -85,5 +88,21 @@ int store_key_revoke(struct store *store, const char *id, int64_t now_ms, struct
 		id);
 	if (!r && sqlite3_changes(store->db) == 0)
 		r = error_set(err, -ENOENT, "there is no such key, or it is revoked already");
+	return store_end(store, r, err);
+}
+
+int store_key_limit(
+	struct store *store, const char *id, int64_t daily_limit_micros, struct error *err)
+{
+	int r = store_begin(store, true, err);
+
+	if (r)
+		return r;
+	r = store_execute(store, err,
+		"UPDATE api_key SET daily_limit_micros = NULLIF(?, -1)"
+		" WHERE id = ? AND revoked_ms = 0",
+		"is", daily_limit_micros, id);
+	if (!r && sqlite3_changes(store->db) == 0)
+		r = error_set(err, -ENOENT, "there is no such key, or it is revoked");
 	return store_end(store, r, err);
 }

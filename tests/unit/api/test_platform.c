@@ -98,6 +98,31 @@ static void revoked_keys_are_none(void **state)
 		api_key_create(f->store, "\xff", "full", false, text, &key, NULL), -EINVAL);
 }
 
+static void a_key_has_a_daily_limit_or_none(void **state)
+{
+	struct fixture *f = *state;
+	char text[API_KEY_SIZE], hash[HASH_HEX_SIZE];
+	struct store_api_key key, found;
+
+	assert_int_equal(api_key_create(f->store, "n", "full", false, text, &key, NULL), 0);
+	hash_of(text, hash);
+	assert_int_equal(store_key_find(f->store, hash, &found, NULL), 0);
+	assert_int_equal(found.daily_limit_micros, STORE_NO_LIMIT);
+	assert_int_equal(store_key_limit(f->store, key.id, 0, NULL), 0);
+	assert_int_equal(store_key_find(f->store, hash, &found, NULL), 0);
+	assert_int_equal(found.daily_limit_micros, 0);
+	assert_int_equal(store_key_limit(f->store, key.id, INT64_C(5000000000), NULL), 0);
+	assert_int_equal(store_key_find(f->store, hash, &found, NULL), 0);
+	assert_int_equal(found.daily_limit_micros, INT64_C(5000000000));
+	assert_int_equal(store_key_limit(f->store, key.id, STORE_NO_LIMIT, NULL), 0);
+	assert_int_equal(store_key_find(f->store, hash, &found, NULL), 0);
+	assert_int_equal(found.daily_limit_micros, STORE_NO_LIMIT);
+	assert_int_not_equal(store_key_limit(f->store, key.id, -2, NULL), 0);
+	assert_int_equal(store_key_limit(f->store, "none", 1, NULL), -ENOENT);
+	assert_int_equal(store_key_revoke(f->store, key.id, 5, NULL), 0);
+	assert_int_equal(store_key_limit(f->store, key.id, 1, NULL), -ENOENT);
+}
+
 /* --- replays --- */
 
 static enum store_replay_state begin(
@@ -335,6 +360,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(keys_are_found_by_their_hash_only),
 		TEST(revoked_keys_are_none),
+		TEST(a_key_has_a_daily_limit_or_none),
 		TEST(changes_are_done_once),
 		TEST(refused_changes_do_not_use_up_a_key),
 		TEST(quotas_hold),
