@@ -2,6 +2,7 @@
 #ifndef SEALMARK_API_API_H
 #define SEALMARK_API_API_H
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "store/platform.h"
 
@@ -13,9 +14,10 @@
  * on where it was.
  */
 struct api_options {
-	const char *home;         /* NULL: path_home() */
-	const char *store;        /* path of the SQLite store */
-	const char *listen;       /* HOST:PORT (port 0: any free one), [V6]:PORT or unix:PATH */
+	const char *home;  /* NULL: path_home() */
+	const char *store; /* path of the SQLite store */
+	/* HOST:PORT (port 0: any free one), [V6]:PORT or unix:PATH; NULL: 127.0.0.1:8080 */
+	const char *listen;
 	const char *tls_cert;     /* path of the certificates, PEM; NULL: plain HTTP */
 	const char *tls_key;      /* and of the private key */
 	const char *engine;       /* of new sandboxes: "auto", "uml" or "fake" */
@@ -23,9 +25,29 @@ struct api_options {
 	const char *isolation;    /* refuse to start machines weaker than this; NULL: "process" */
 	uint32_t sandboxes_most;  /* at once; 0: eight for each CPU */
 	uint32_t memory_most_mib; /* of all sandboxes together; 0: three quarters of the host's */
-	uint32_t idle_s;          /* close connections that do nothing for so long; 0: 75 s */
-	uint32_t rate; /* requests a second of one key; 0: 50, in bursts of four times that */
+	uint32_t vcpu_most;       /* of all sandboxes together; 0: as many as sandboxes may be */
+	/* of the sandboxes of one key; 0: no ceiling of its own */
+	uint32_t key_sandboxes_most, key_memory_most_mib, key_vcpu_most;
+	uint32_t idle_s; /* close connections that do nothing for so long; 0: 75 s */
+	uint32_t rate;   /* requests a second of one key; 0: 50, in bursts of four times that */
 };
+
+/* Put what is chosen when nothing was said where nothing was said. */
+void api_options_complete(struct api_options *options);
+
+/* --- the operator's file, sealmark.yaml(5) --- */
+struct api_config;
+
+/*
+ * Read it into options, which keep what the file does not say. Each thing that is wrong is a line
+ * in `wrong` ("FILE:LINE:COLUMN: what is wrong, and what would be right"), and the call answers
+ * -EINVAL. Texts of the options are valid until api_config_free(), for which NULL is fine.
+ */
+int api_config_load(const char *path, struct api_options *options, struct buffer *wrong,
+	struct api_config **out, struct error *err);
+void api_config_free(struct api_config *config);
+/* What is in force, in the form of the file. */
+int api_config_show(const struct api_options *options, struct buffer *out);
 
 struct api_server;
 

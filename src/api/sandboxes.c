@@ -175,11 +175,11 @@ static void refuse(struct request *q, int r, const char *taken, const struct err
 		answer_error(q, API_NAME_TAKEN, json_pack("{ss}", "sandboxId", taken),
 			"Another sandbox has this name.");
 	else if (r == -EDQUOT)
-		answer_error(q, API_QUOTA_EXCEEDED, json_pack("{ss}", "limit", "sandbox.count"),
-			"%s.", error_message(err));
+		answer_error(q, API_QUOTA_EXCEEDED, json_pack("{ss}", "limit", taken), "%s.",
+			error_message(err));
 	else if (r == -ENOSPC)
-		answer_error(q, API_NO_CAPACITY, json_pack("{ss}", "limit", "sandbox.memory_mib"),
-			"%s.", error_message(err));
+		answer_error(q, API_NO_CAPACITY, json_pack("{ss}", "limit", taken), "%s.",
+			error_message(err));
 	else
 		answer_failure(q, err);
 }

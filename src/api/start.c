@@ -20,6 +20,7 @@
 
 #define BACKLOG  256
 #define IDLE_S   75
+#define RATE     50
 #define PEM_MOST (1u << 20)
 
 /* --- the address --- */
@@ -173,15 +174,38 @@ static uint64_t host_memory_mib(void)
 	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size >> 20 : 1024;
 }
 
+void api_options_complete(struct api_options *o)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (!o->listen)
+		o->listen = "127.0.0.1:8080";
+	if (!o->engine)
+		o->engine = "auto";
+	if (!o->isolation)
+		o->isolation = "process";
+	if (!o->sandboxes_most)
+		o->sandboxes_most = 8 * (uint32_t)(cpus > 0 ? cpus : 1);
+	if (!o->memory_most_mib)
+		o->memory_most_mib = (uint32_t)(host_memory_mib() * 3 / 4);
+	if (!o->vcpu_most)
+		o->vcpu_most = o->sandboxes_most;
+	if (!o->rate)
+		o->rate = RATE;
+	if (!o->idle_s)
+		o->idle_s = IDLE_S;
+}
+
 static void set_quota(struct api_server *server)
 {
 	const struct api_options *o = &server->options;
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
-	server->quota.sandboxes =
-		o->sandboxes_most ? o->sandboxes_most : 8 * (uint64_t)(cpus > 0 ? cpus : 1);
-	server->quota.memory_mib =
-		o->memory_most_mib ? o->memory_most_mib : host_memory_mib() * 3 / 4;
+	server->quota = (struct store_quota){.sandboxes = o->sandboxes_most,
+		.memory_mib = o->memory_most_mib,
+		.vcpu = o->vcpu_most,
+		.key_sandboxes = o->key_sandboxes_most,
+		.key_memory_mib = o->key_memory_most_mib,
+		.key_vcpu = o->key_vcpu_most};
 	server->vcpu_most = 1; /* a machine has one CPU (DESIGN §3) */
 }
 
@@ -233,7 +257,7 @@ static int prepare(struct api_server *server, struct error *err)
 	if (r)
 		return r == -ENAMETOOLONG ? error_set(err, r, "home is too long") : r;
 	set_quota(server);
-	server->rate = rate_new(o->rate ? o->rate : 50);
+	server->rate = rate_new(o->rate);
 	if (!server->rate)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = read_tls(server, err);
@@ -258,8 +282,7 @@ int api_start(
 	if (!server)
 		return error_set(err, -ENOMEM, "out of memory");
 	server->options = *options;
-	if (!server->options.idle_s)
-		server->options.idle_s = IDLE_S;
+	api_options_complete(&server->options);
 	server->inotify_fd = server->wake_fd = -1;
 	id_uuid(server->epoch);
 	set_waiting(server);

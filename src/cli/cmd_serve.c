@@ -17,12 +17,10 @@
 #define GRACE_S 30 /* for requests under way, once it is told to end */
 
 struct serve_options {
-	const char *listen, *store, *cert, *key, *engine, *script, *isolation;
+	const char *config, *listen, *store, *cert, *key, *engine, *script, *isolation;
 	uint32_t sandboxes, memory_mib, rate, idle;
 	bool check;
 };
-
-static const struct serve_options defaults = {.listen = "127.0.0.1:8080", .engine = "auto"};
 
 static int count_key(void *context, const struct store_api_key *key)
 {
@@ -44,53 +42,84 @@ static void say_first_words(struct api_server *server)
 	fflush(stdout);
 }
 
-static int choose_store(const char *given, char *out, struct error *err)
+/* A file in $SEALMARK_HOME, which is made. */
+static int home_file(const char *name, char *out, struct error *err)
 {
 	char home[PATH_MAX];
-	int r;
+	int r = path_home(home, sizeof(home), err);
 
-	if (given)
-		return text_copy(out, PATH_MAX, given) ? error_set(err, -ENAMETOOLONG, "--store")
-						       : 0;
-	r = path_home(home, sizeof(home), err);
 	if (!r)
 		r = path_make(home, 0755, err);
-	return r ? r : path_join(out, PATH_MAX, home, "sealmark.db", err);
+	return r ? r : path_join(out, PATH_MAX, home, name, err);
 }
 
-static int run_serve(
-	const void *options, const char *const *operands, size_t count, struct error *err)
+/* The operator's file into `api`: the one that was named, or the one at home, if it is there. */
+static int read_file(const struct serve_options *o, struct api_options *api,
+	struct api_config **config, struct error *err)
 {
-	const struct serve_options *o = options;
-	struct api_options api = {.listen = o->listen,
-		.tls_cert = o->cert,
-		.tls_key = o->key,
-		.engine = o->engine,
-		.script = o->script,
-		.isolation = o->isolation,
-		.sandboxes_most = o->sandboxes,
-		.memory_most_mib = o->memory_mib,
-		.idle_s = o->idle,
-		.rate = o->rate};
-	struct api_server *server;
-	char store[PATH_MAX];
-	int cancel, r;
+	struct buffer wrong = {0};
+	char path[PATH_MAX];
+	int r = o->config ? text_copy(path, sizeof(path), o->config)
+			  : home_file("sealmark.yaml", path, err);
 
-	r = choose_store(o->store, store, err);
 	if (r)
-		return CLI_OURS;
-	api.store = store;
-	umask(077); /* the store holds variables of sandboxes, and hashes of keys */
-	cancel = cli_cancel_fd();
+		return r == -ENAMETOOLONG ? error_set(err, r, "--config: the path is too long") : r;
+	if (!o->config && access(path, F_OK))
+		return 0;
+	r = api_config_load(path, api, &wrong, config, err);
+	if (buffer_length(&wrong))
+		fputs(buffer_text(&wrong) ? buffer_text(&wrong) : "", stderr);
+	buffer_fini(&wrong);
+	return r;
+}
+
+/* What was said on the command line wins over the file. */
+static void apply_line(const struct serve_options *o, struct api_options *api)
+{
+	api->engine = o->engine;
+	api->script = o->script;
+	api->idle_s = o->idle;
+	if (o->listen)
+		api->listen = o->listen;
+	if (o->store)
+		api->store = o->store;
+	if (o->cert)
+		api->tls_cert = o->cert;
+	if (o->key)
+		api->tls_key = o->key;
+	if (o->isolation)
+		api->isolation = o->isolation;
+	if (o->sandboxes)
+		api->sandboxes_most = o->sandboxes;
+	if (o->memory_mib)
+		api->memory_most_mib = o->memory_mib;
+	if (o->rate)
+		api->rate = o->rate;
+}
+
+static int say_options(const struct api_options *api, struct error *err)
+{
+	struct buffer text = {0};
+	const char *shown = api_config_show(api, &text) ? NULL : buffer_text(&text);
+
+	if (shown)
+		fputs(shown, stdout);
+	buffer_fini(&text);
+	return shown ? CLI_OK : cli_ours(err, "out of memory");
+}
+
+static int serve(const struct serve_options *o, const struct api_options *api, struct error *err)
+{
+	struct api_server *server;
+	int cancel = cli_cancel_fd(), r;
+
 	if (cancel < 0)
 		return cli_ours(err, "%s", strerror(-cancel));
-	r = api_start(&api, o->check, &server, err);
+	r = api_start(api, o->check, &server, err);
 	if (r)
 		return r == -EINVAL || r == -ENOENT ? CLI_USAGE : CLI_OURS;
-	if (o->check) {
-		puts("all is well");
-		return CLI_OK;
-	}
+	if (o->check)
+		return say_options(api, err);
 	say_first_words(server);
 	while (poll(&(struct pollfd){cancel, POLLIN, 0}, 1, -1) < 0 && errno == EINTR)
 		;
@@ -99,7 +128,34 @@ static int run_serve(
 	return CLI_OK;
 }
 
+static int run_serve(
+	const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct serve_options *o = options;
+	struct api_options api = {0};
+	struct api_config *config = NULL;
+	char store[PATH_MAX];
+	int r = read_file(o, &api, &config, err);
+
+	if (r)
+		return r == -EINVAL || r == -ENOENT ? CLI_USAGE : CLI_OURS;
+	apply_line(o, &api);
+	if (!api.store) {
+		api.store = store;
+		r = home_file("sealmark.db", store, err);
+	}
+	api_options_complete(&api);
+	umask(077); /* the store holds variables of sandboxes, and hashes of keys */
+	r = r ? CLI_OURS : serve(o, &api, err);
+	api_config_free(config);
+	return r;
+}
+
 static const struct cli_option options[] = {
+	CLI_OPTION("config", 'c', "FILE",
+		"the operator's file (default $SEALMARK_HOME/sealmark.yaml, if it is there)",
+		"--config /etc/sealmark/sealmark.yaml", cli_text,
+		offsetof(struct serve_options, config)),
 	CLI_OPTION("listen", 'l', "ADDRESS",
 		"HOST:PORT, or unix:PATH for a socket (default 127.0.0.1:8080)",
 		"--listen 127.0.0.1:8080", cli_text, offsetof(struct serve_options, listen)),
@@ -123,8 +179,8 @@ static const struct cli_option options[] = {
 	CLI_OPTION("require-isolation", 0, "LEVEL",
 		"start no machine that is weaker: process, kernel or hardware (default process)",
 		"--require-isolation kernel", cli_text, offsetof(struct serve_options, isolation)),
-	CLI_OPTION("check", 0, NULL, "say whether it could start, and end", "--check", cli_flag,
-		offsetof(struct serve_options, check)),
+	CLI_OPTION("check", 0, NULL, "say what is wrong, or else what is in force, and end",
+		"--check", cli_flag, offsetof(struct serve_options, check)),
 	CLI_OPTION("idle", 0, "N", "close connections that are idle for N seconds", "--idle 75",
 		cli_u32, offsetof(struct serve_options, idle), .least = 1, .most = 3600,
 		.hidden = true),
@@ -148,9 +204,9 @@ const struct cli_command cli_serve = {
 		"without --tls-cert. SIGTERM ends it, and leaves sandboxes alone.",
 	.examples = "sealmark serve\n"
 		    "sealmark serve --listen unix:/run/sealmark.sock\n"
+		    "sealmark serve --config /etc/sealmark/sealmark.yaml --check\n"
 		    "sealmark serve --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem\n",
 	.options = options,
-	.defaults = &defaults,
 	.size = sizeof(struct serve_options),
 	.run = run_serve,
 };

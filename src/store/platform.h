@@ -65,12 +65,15 @@ void store_sandbox_fini(struct store_sandbox *sandbox);
 
 struct store_quota {
 	uint64_t sandboxes, memory_mib; /* of all that are not stopped */
+	/* and of those of one key; 0: no ceiling */
+	uint64_t vcpu, key_sandboxes, key_memory_mib, key_vcpu;
 };
 
 /*
  * Add one that starts (seq is given). With `replay`, the key of a change of its owner that is under
  * way, which from then on knows what it made. -EEXIST: its name is taken (by `taken`, ID_SIZE
- * bytes); -EDQUOT: too many; -ENOSPC: too little memory is left.
+ * bytes); -EDQUOT: too many sandboxes; -ENOSPC: too little memory or CPU is left. For the last two
+ * `taken` is the name of the ceiling, as GET /v1/limits calls it.
  */
 int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
 	const struct store_quota *quota, const char *replay, char *taken, struct error *err);
@@ -92,7 +95,9 @@ struct store_sandbox_filter {
 int store_sandbox_each(struct store *store, const struct store_sandbox_filter *filter,
 	int (*each)(void *context, const struct store_sandbox *sandbox), void *context,
 	struct error *err);
-int store_sandbox_totals(struct store *store, struct store_quota *out, struct error *err);
+/* What is taken of quotas, by all and by the sandboxes of `owner`. */
+int store_sandbox_totals(
+	struct store *store, const char *owner, struct store_quota *out, struct error *err);
 
 /* Changes of state only go forward: 0 when made, -ESTALE when it is beyond that already. */
 int store_sandbox_ready(struct store *store, const char *id, const char *isolation, int64_t now_ms,

@@ -55,15 +55,23 @@ static int take(sqlite3_stmt *s, struct store_sandbox *out)
 		       : -ENOMEM;
 }
 
-static int totals(struct store *store, struct store_quota *out, struct error *err)
+static int totals(
+	struct store *store, const char *owner, struct store_quota *out, struct error *err)
 {
 	sqlite3_stmt *s = store_prepare(store, err,
-		"SELECT count(*), coalesce(sum(memory_mib), 0) FROM sandbox WHERE state < 3", "");
+		"SELECT count(*), coalesce(sum(memory_mib), 0), coalesce(sum(vcpu), 0),"
+		" coalesce(sum(owner = ?1), 0), coalesce(sum(iif(owner = ?1, memory_mib, 0)), 0),"
+		" coalesce(sum(iif(owner = ?1, vcpu, 0)), 0) FROM sandbox WHERE state < 3",
+		"s", owner);
 	int r = store_row(store, s, err);
 
 	if (!r)
 		*out = (struct store_quota){.sandboxes = (uint64_t)sqlite3_column_int64(s, 0),
-			.memory_mib = (uint64_t)sqlite3_column_int64(s, 1)};
+			.memory_mib = (uint64_t)sqlite3_column_int64(s, 1),
+			.vcpu = (uint64_t)sqlite3_column_int64(s, 2),
+			.key_sandboxes = (uint64_t)sqlite3_column_int64(s, 3),
+			.key_memory_mib = (uint64_t)sqlite3_column_int64(s, 4),
+			.key_vcpu = (uint64_t)sqlite3_column_int64(s, 5)};
 	sqlite3_finalize(s);
 	return r;
 }
@@ -90,26 +98,44 @@ static int check_name(
 	return r;
 }
 
+/* One ceiling: is there room for `more`? */
+struct ceiling {
+	const char *name, *what;
+	uint64_t most, taken, more;
+	int code;
+};
+
 static int check_quota(struct store *store, const struct store_sandbox *sandbox,
-	const struct store_quota *quota, struct error *err)
+	const struct store_quota *quota, char *taken, struct error *err)
 {
 	struct store_quota now;
-	int r = totals(store, &now, err);
+	int r = totals(store, sandbox->owner, &now, err);
+	const uint64_t memory = sandbox->memory_mib, vcpu = sandbox->vcpu;
+	const struct ceiling ceilings[] = {
+		{"sandbox.count", "sandboxes", quota->sandboxes, now.sandboxes, 1, -EDQUOT},
+		{"key.sandbox.count", "sandboxes of this key", quota->key_sandboxes,
+			now.key_sandboxes, 1, -EDQUOT},
+		{"key.sandbox.memory_mib", "MiB of memory of this key", quota->key_memory_mib,
+			now.key_memory_mib, memory, -EDQUOT},
+		{"key.sandbox.vcpu", "CPUs of this key", quota->key_vcpu, now.key_vcpu, vcpu,
+			-EDQUOT},
+		{"sandbox.memory_mib", "MiB of memory", quota->memory_mib, now.memory_mib, memory,
+			-ENOSPC},
+		{"sandbox.vcpu", "CPUs", quota->vcpu, now.vcpu, vcpu, -ENOSPC},
+	};
 
-	if (r)
-		return r;
-	if (now.sandboxes + 1 > quota->sandboxes)
-		return error_set(err, -EDQUOT, "%llu sandboxes are there, and %llu may be",
-			(unsigned long long)now.sandboxes, (unsigned long long)quota->sandboxes);
-	if (now.memory_mib + sandbox->memory_mib > quota->memory_mib)
-		return error_set(err, -ENOSPC,
-			"%u MiB of memory are asked for, and %llu of %llu MiB are left",
-			sandbox->memory_mib,
-			(unsigned long long)(quota->memory_mib > now.memory_mib
-						     ? quota->memory_mib - now.memory_mib
-						     : 0),
-			(unsigned long long)quota->memory_mib);
-	return 0;
+	for (size_t i = 0; i < sizeof(ceilings) / sizeof(ceilings[0]) && !r; i++) {
+		const struct ceiling *c = &ceilings[i];
+
+		if (!c->most || (c->taken <= c->most && c->more <= c->most - c->taken))
+			continue;
+		text_copy(taken, ID_SIZE, c->name);
+		r = error_set(err, c->code, "%llu more is asked for, and %llu of %llu %s are left",
+			(unsigned long long)c->more,
+			(unsigned long long)(c->most > c->taken ? c->most - c->taken : 0),
+			(unsigned long long)c->most, c->what);
+	}
+	return r;
 }
 
 static int put_labels(struct store *store, const struct store_sandbox *sandbox, struct error *err)
@@ -137,7 +163,7 @@ int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
 		return r;
 	r = check_name(store, sandbox, taken, err);
 	if (!r)
-		r = check_quota(store, sandbox, quota, err);
+		r = check_quota(store, sandbox, quota, taken, err);
 	if (!r)
 		r = store_execute(store, err,
 			"INSERT INTO sandbox (id, owner, name, state, vcpu, memory_mib, disk_mib,"
@@ -249,12 +275,13 @@ int store_sandbox_each(struct store *store, const struct store_sandbox_filter *f
 	return r;
 }
 
-int store_sandbox_totals(struct store *store, struct store_quota *out, struct error *err)
+int store_sandbox_totals(
+	struct store *store, const char *owner, struct store_quota *out, struct error *err)
 {
 	int r;
 
 	pthread_mutex_lock(&store->lock);
-	r = totals(store, out, err);
+	r = totals(store, owner, out, err);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }

@@ -178,7 +178,7 @@ static void refused_changes_do_not_use_up_a_key(void **state)
 
 /* --- sandboxes --- */
 
-static const struct store_quota plenty = {1000, 1000000};
+static const struct store_quota plenty = {.sandboxes = 1000, .memory_mib = 1000000};
 
 static int add(struct fixture *f, const char *id, const char *name, const char *labels,
 	uint32_t memory, const struct store_quota *quota, char *taken)
@@ -196,7 +196,7 @@ static int add(struct fixture *f, const char *id, const char *name, const char *
 
 static void quotas_hold(void **state)
 {
-	const struct store_quota two = {2, 1000};
+	const struct store_quota two = {.sandboxes = 2, .memory_mib = 1000};
 	struct fixture *f = *state;
 	struct store_quota now;
 	char taken[ID_SIZE];
@@ -208,7 +208,7 @@ static void quotas_hold(void **state)
 	assert_int_equal(store_sandbox_stopped(f->store, "a", "requested", "", 5, NULL), 0);
 	assert_int_equal(add(f, "c", NULL, "{}", 601, &two, taken), -ENOSPC);
 	assert_int_equal(add(f, "c", NULL, "{}", 600, &two, taken), 0);
-	assert_int_equal(store_sandbox_totals(f->store, &now, NULL), 0);
+	assert_int_equal(store_sandbox_totals(f->store, "owner", &now, NULL), 0);
 	assert_int_equal(now.sandboxes, 2);
 	assert_int_equal(now.memory_mib, 1000);
 }
