@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 # the distribution's Python runs meson and the tests, whatever else PATH holds first
 export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
 
-.PHONY: all help demo check bench install clean
+.PHONY: all help demo check bench install deb clean
 
 all: $(BUILD)/build.ninja
 	$(NINJA) -C $(BUILD)
@@ -22,6 +22,7 @@ help:
 	@echo 'make check      everything that can be checked: style, unit, scenario, vm, hostile, fuzz'
 	@echo 'make bench      the benches of SPECIFICATION.md'
 	@echo 'make install    install under PREFIX (default /usr/local), below DESTDIR if set'
+	@echo 'make deb        a Debian package, in build/deb/'
 	@echo 'make clean      remove the build folders; what setup made stays in $$SEALMARK_HOME'
 
 demo:
@@ -38,6 +39,10 @@ bench: all
 install: all
 	$(MESON) configure --prefix=$(PREFIX) $(BUILD)
 	$(MESON) install -C $(BUILD) $(if $(DESTDIR),--destdir $(DESTDIR))
+
+deb:
+	dpkg-checkbuilddeps
+	debian/rules binary
 
 clean:
 	rm -rf $(BUILD) build-asan build-fuzz
