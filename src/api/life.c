@@ -80,6 +80,12 @@ static const char *reason_name(enum sandbox_stop_reason reason)
 		return "startup_failed";
 	case SANDBOX_STOPPED_OWNER:
 		return "operator_stopped";
+	case SANDBOX_STOPPED_PAUSED:
+		return "paused_expired";
+	case SANDBOX_STOPPED_PAUSE_FAILED:
+		return "pause_failed";
+	case SANDBOX_STOPPED_HOST:
+		return "host_stopped";
 	case SANDBOX_STOPPED_GUEST_ENDED:
 	case SANDBOX_STOPPED_GUEST_FAULT:
 	case SANDBOX_STOPPED_MONITOR_LOST:

@@ -63,12 +63,22 @@ struct engine {
 	int (*probe)(const char *home, struct error *err);
 	int (*plan)(const struct engine_config *config, const char *socket_in_root,
 		struct engine_plan *out, struct error *err);
+	/* Let no process of the machine run any more, whose pid 1 is `init` (a child of the
+	 * caller), until resume; its memory stays. After a failure everything goes on. It may be
+	 * killed as it stands. */
+	int (*pause)(pid_t init, struct error *err);
+	int (*resume)(pid_t init, struct error *err);
 };
 
 /* By name; "auto" or NULL is the strongest whose probe succeeds. NULL with an error otherwise. */
 const struct engine *engine_find(const char *name, const char *home, struct error *err);
 /* All engines of this build, NULL-terminated, strongest first. */
 const struct engine *const *engine_all(void);
+
+/* pause.c, for engines: the machine is the child of `init`; traced: its children are its tracees.
+ */
+int engine_pause(pid_t init, bool traced, struct error *err);
+int engine_resume(pid_t init, struct error *err);
 
 extern const struct engine engine_uml;
 extern const struct engine engine_fake;

@@ -325,10 +325,17 @@ static int fake_plan(const struct engine_config *config, const char *socket_in_r
 	return 0;
 }
 
+static int fake_pause(pid_t init, struct error *err)
+{
+	return engine_pause(init, false, err);
+}
+
 const struct engine engine_fake = {
 	.name = "fake",
 	.isolation = "none",
 	.strength = 0,
 	.probe = fake_probe,
 	.plan = fake_plan,
+	.pause = fake_pause,
+	.resume = engine_resume,
 };

@@ -163,10 +163,17 @@ static int uml_plan(const struct engine_config *config, const char *socket_in_ro
 	return r ? r : add_command_line(config, socket_in_root, out, err);
 }
 
+static int uml_pause(pid_t init, struct error *err)
+{
+	return engine_pause(init, true, err);
+}
+
 const struct engine engine_uml = {
 	.name = "uml",
 	.isolation = "kernel",
 	.strength = 10,
 	.probe = uml_probe,
 	.plan = uml_plan,
+	.pause = uml_pause,
+	.resume = engine_resume,
 };

@@ -9,11 +9,14 @@
  * on the host), and that everything ends at all. What the agent owes, it owes within the patience
  * of the configuration: an exec's end after its wall limit, the end of what was killed, a step
  * forward of a file operation, and a sign of life from a machine that says nothing. A guest that is
- * held back by a client that does not read owes nothing meanwhile.
+ * held back by a client that does not read owes nothing meanwhile, and time that it is paused does
+ * not count: so the wall limits of a machine that may be paused are kept here too, as the guest's
+ * clock runs on.
  */
 
 /* offsets in encoded payloads; the fields before them have fixed sizes (wire.h) */
 #define EXEC_CPU_OFFSET  12u
+#define EXEC_WALL_OFFSET 20u
 #define EXIT_HOST_OFFSET 28u
 
 #define WALL_MOST_MS (INT64_C(1) << 40)
@@ -44,8 +47,13 @@ void limits_begin(struct monitor *m, struct stream *s, const struct wire_exec *e
 		m->streams[i].alone = false;
 	}
 	s->watchdog_ms = CLOCK_NEVER;
-	if (e->wall_us && e->wall_us / 1000 < WALL_MOST_MS)
+	if (e->wall_us && e->wall_us / 1000 < WALL_MOST_MS) {
 		s->watchdog_ms = clock_ms() + (int64_t)(e->wall_us / 1000) + grace(m);
+		if (m->config->detached) {
+			s->wall_ms = s->watchdog_ms - grace(m);
+			store64(bytes + WIRE_HEADER + EXEC_WALL_OFFSET, 0);
+		}
+	}
 	if (!s->alone || !m->cgroup || jail_cgroup_cpu_us(m->cgroup, &s->cpu_start_us)) {
 		s->alone = false;
 		return;
@@ -137,6 +145,17 @@ static int64_t check_cpu(struct monitor *m, struct stream *s, int64_t now)
 	return s->watchdog_ms;
 }
 
+/* Returns when its wall limit is reached. */
+static int64_t check_wall(struct monitor *m, struct stream *s, int64_t now)
+{
+	if (s->type != WIRE_EXEC || s->wall_ms == CLOCK_NEVER || now < s->wall_ms)
+		return s->type == WIRE_EXEC ? s->wall_ms : CLOCK_NEVER;
+	s->wall_ms = CLOCK_NEVER;
+	if (!s->killed)
+		stream_kill(m, s, WIRE_KILL_WALL);
+	return s->watchdog_ms;
+}
+
 static bool is_due(struct monitor *m, struct stream *s, int64_t now)
 {
 	if (now < s->watchdog_ms)
@@ -145,6 +164,19 @@ static bool is_due(struct monitor *m, struct stream *s, int64_t now)
 		return true;
 	s->watchdog_ms = now + grace(m);
 	return false;
+}
+
+void limits_shift(struct monitor *m, int64_t ms)
+{
+	for (size_t i = 0; i < WIRE_STREAMS_MAX; i++) {
+		struct stream *s = &m->streams[i];
+
+		if (s->watchdog_ms < CLOCK_NEVER - ms)
+			s->watchdog_ms += ms;
+		if (s->wall_ms < CLOCK_NEVER - ms)
+			s->wall_ms += ms;
+	}
+	m->heard_ms = clock_ms();
 }
 
 int64_t limits_tick(struct monitor *m)
@@ -173,6 +205,8 @@ int64_t limits_tick(struct monitor *m)
 			return CLOCK_NEVER;
 		}
 		at = check_cpu(m, s, now);
+		next = at < next ? at : next;
+		at = check_wall(m, s, now);
 		at = s->watchdog_ms < at ? s->watchdog_ms : at;
 		next = at < next ? at : next;
 	}

@@ -31,17 +31,24 @@ void monitor_usage(struct monitor *m, struct monitor_usage *out)
 	}
 	if (m->cpu_final_us > out->cpu_us)
 		out->cpu_us = m->cpu_final_us;
+	out->cpu_us -= m->cpu_before_us < out->cpu_us ? m->cpu_before_us : out->cpu_us;
 	out->memory_peak_bytes = m->memory_peak_bytes;
+}
+
+void monitor_order(struct monitor *m, enum keeper_order_kind kind, int64_t for_ms)
+{
+	const struct keeper_order order = {.kind = (int32_t)kind, .for_ms = for_ms};
+
+	if (m->keeper_fd >= 0 &&
+		send(m->keeper_fd, &order, sizeof(order), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("the keeper is gone");
 }
 
 /* Its pid 1 ends once neither this process nor the keeper holds the life pipe any more. */
 static void end_machine(struct monitor *m)
 {
-	uint8_t word = 'k';
-
 	close_fd(&m->life_fd);
-	if (m->keeper_fd >= 0 && send(m->keeper_fd, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		log_debug("the keeper is gone");
+	monitor_order(m, KEEPER_END, 0);
 }
 
 static void close_clients(struct monitor *m)
@@ -97,6 +104,7 @@ static void finish(struct monitor *m)
 		uv_close((uv_handle_t *)&m->listen_poll, NULL);
 	uv_close((uv_handle_t *)&m->lease, NULL);
 	uv_close((uv_handle_t *)&m->tick, NULL);
+	pause_close(m);
 	/* a client that does not read is not waited for; the timer alone does not keep the loop */
 	uv_timer_start(&m->settle, give_up_clients, SETTLE_MS, 0);
 	uv_unref((uv_handle_t *)&m->settle);
@@ -129,6 +137,7 @@ void monitor_stop(struct monitor *m, enum sandbox_stop_reason reason, const char
 	va_end(ap);
 	uv_timer_stop(&m->lease);
 	uv_timer_stop(&m->tick);
+	uv_timer_stop(&m->pausing.idle);
 	if (m->machine_ended)
 		return finish(m);
 	end_machine(m);
@@ -160,7 +169,7 @@ void monitor_schedule_tick(struct monitor *m)
 {
 	int64_t next;
 
-	if (m->state != MONITOR_RUNNING)
+	if (m->state != MONITOR_RUNNING || m->pausing.state)
 		return;
 	next = limits_tick(m);
 	if (m->state != MONITOR_RUNNING || next == CLOCK_NEVER) {
@@ -181,12 +190,13 @@ static void lease_over(uv_timer_t *timer)
 			"the machine did not start within %lld ms",
 			(long long)m->config->start_timeout_ms);
 	else
-		monitor_stop(m, SANDBOX_STOPPED_LEASE, "its lease has ended");
+		pause_lease_over(m);
 }
 
 void monitor_lease(struct monitor *m, int64_t lease_ms)
 {
 	uv_update_time(&m->loop);
+	m->pausing.ends_ms = clock_deadline_ms(lease_ms);
 	uv_timer_start(&m->lease, lease_over, (uint64_t)lease_ms, 0);
 }
 
@@ -227,10 +237,16 @@ static void keeper_said(uv_poll_t *poll, int status, int events)
 {
 	struct monitor *m = poll->data;
 	struct keeper_note note;
+	struct keeper_answer answer;
 	ssize_t n = recv(m->keeper_fd, &note, sizeof(note), MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	if (n == sizeof(answer)) {
+		memcpy(&answer, &note, sizeof(answer));
+		pause_answered(m, &answer);
+		return;
+	}
 	uv_poll_stop(&m->keeper_poll);
 	if (n != sizeof(note)) {
 		monitor_stop(m, SANDBOX_STOPPED_MONITOR_LOST, "its keeper process died");
@@ -288,6 +304,8 @@ static int start(struct monitor *m, const struct monitor_parts *parts)
 	if (!r)
 		r = uv_timer_init(&m->loop, &m->settle);
 	if (!r)
+		r = uv_timer_init(&m->loop, &m->pausing.idle);
+	if (!r)
 		r = uv_poll_init(&m->loop, &m->keeper_poll, parts->keeper_fd);
 	if (!r)
 		r = uv_poll_start(&m->keeper_poll, UV_READABLE | UV_DISCONNECT, keeper_said);
@@ -322,6 +340,7 @@ int monitor_run(const struct monitor_parts *parts, struct error *err)
 	m->listen_fd = parts->listen_fd;
 	m->started_us = parts->started_us;
 	m->heard_ms = clock_ms();
+	pause_init(m);
 	m->lease.data = m->tick.data = m->settle.data = m->keeper_poll.data = m->listen_poll.data =
 		m;
 	client_init(m);

@@ -48,6 +48,7 @@ struct keeper {
 	int64_t started_us;
 	uint8_t last_word[MONITOR_LAST_WORD]; /* of a detached one: how it ended */
 	size_t last_size;
+	bool told;          /* by a signal, as when the host shuts down */
 	int64_t kill_at_ms; /* of clock_ms(): a machine that should have ended is killed then */
 };
 
@@ -347,15 +348,57 @@ static void machine_over(struct keeper *k)
 		log_debug("the monitor is gone before its machine");
 }
 
-/* The monitor asks for the machine's end, or says how it all ended. */
+/* The word is left once it is paused, and taken back before it runs: it is never said in vain. */
+static int pause_machine(struct keeper *k, int64_t for_ms, struct error *err)
+{
+	int r = k->engine->pause
+			? k->engine->pause(k->machine.pid, err)
+			: error_set(err, -EOPNOTSUPP, "engine %s cannot pause", k->engine->name);
+
+	if (r)
+		return r;
+	r = pause_word_leave(k->config.home, k->config.id, for_ms, err);
+	if (r)
+		k->engine->resume(k->machine.pid, NULL);
+	return r;
+}
+
+static int resume_machine(struct keeper *k, struct error *err)
+{
+	pause_word_take_back(k->config.home, k->config.id);
+	return k->engine->resume(k->machine.pid, err);
+}
+
+static void obey(struct keeper *k, const struct keeper_order *order)
+{
+	struct keeper_answer answer = {.kind = order->kind};
+	struct error err = {0};
+
+	if (order->kind == KEEPER_END)
+		return end_machine(k);
+	if (k->machine.pid <= 0)
+		return; /* the monitor hears of its end */
+	if (order->kind == KEEPER_PAUSE)
+		answer.result = pause_machine(k, order->for_ms, &err);
+	else
+		answer.result = resume_machine(k, &err);
+	if (answer.result)
+		log_error("%s", error_message(&err));
+	if (send(k->note_ours, &answer, sizeof(answer), MSG_NOSIGNAL) < 0)
+		log_debug("the monitor is gone");
+}
+
+/* The monitor gives an order, or says how it all ended. */
 static void listen_to_monitor(struct keeper *k)
 {
 	uint8_t bytes[MONITOR_LAST_WORD];
+	struct keeper_order order;
 	ssize_t n;
 
 	while ((n = recv(k->note_ours, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0) {
-		if (n == 1) {
-			end_machine(k);
+		if (n == sizeof(order)) {
+			memcpy(&order, bytes, sizeof(order));
+			obey(k, &order);
 		} else {
 			memcpy(k->last_word, bytes, (size_t)n);
 			k->last_size = (size_t)n;
@@ -373,8 +416,10 @@ static void leave_word(struct keeper *k)
 	listen_to_monitor(k);
 	if (!k->last_size) {
 		n = wire_put_mon_stopped(k->last_word, sizeof(k->last_word), 0, 0,
-			&(struct wire_mon_stopped){.reason = SANDBOX_STOPPED_MONITOR_LOST,
-				.detail = wire_str("its monitor died")});
+			&(struct wire_mon_stopped){.reason = k->told ? SANDBOX_STOPPED_HOST
+								     : SANDBOX_STOPPED_MONITOR_LOST,
+				.detail = wire_str(
+					k->told ? "the host has stopped it" : "its monitor died")});
 		k->last_size = n > 0 ? (size_t)n : 0;
 	}
 	if (text_format(path, sizeof(path), "%s/ended", k->config.home) ||
@@ -382,6 +427,22 @@ static void leave_word(struct keeper *k)
 		text_format(path, sizeof(path), "%s/ended/%s", k->config.home, k->config.id) ||
 		path_write_whole(path, k->last_word, k->last_size, 0600, &err))
 		log_error("%s", error_message(&err));
+}
+
+/* A monitor that was stopped enforces nothing: its sandbox must not go on so. */
+static void check_monitor(struct keeper *k, int *status)
+{
+	int r = waitpid(k->monitor, status, WNOHANG | WUNTRACED);
+
+	if (r != k->monitor)
+		return;
+	if (WIFSTOPPED(*status)) {
+		log_error("the monitor was stopped by signal %d", WSTOPSIG(*status));
+		kill(k->monitor, SIGKILL);
+		return;
+	}
+	k->monitor = 0;
+	end_machine(k);
 }
 
 static int watch(struct keeper *k)
@@ -400,6 +461,7 @@ static int watch(struct keeper *k)
 	sigaddset(&mask, SIGTERM);
 	sigaddset(&mask, SIGINT);
 	sigaddset(&mask, SIGHUP);
+	sigaddset(&mask, SIGCHLD);
 	signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	while (k->monitor > 0 || k->machine.pid > 0) {
 		struct pollfd p[] = {
@@ -415,11 +477,8 @@ static int watch(struct keeper *k)
 			kill_machine(k);
 			k->kill_at_ms = CLOCK_NEVER;
 		}
-		if (p[0].revents) {
-			if (waitpid(k->monitor, &status, 0) == k->monitor)
-				k->monitor = 0;
-			end_machine(k);
-		}
+		if (p[0].revents && k->monitor > 0)
+			check_monitor(k, &status);
 		if (p[2].revents & POLLIN)
 			listen_to_monitor(k);
 		else if (p[2].revents & POLLHUP)
@@ -427,11 +486,16 @@ static int watch(struct keeper *k)
 		if (p[3].revents) {
 			struct signalfd_siginfo info;
 
-			if (read(signals, &info, sizeof(info)) == sizeof(info)) {
+			while (read(signals, &info, sizeof(info)) == sizeof(info)) {
+				if (info.ssi_signo == SIGCHLD)
+					continue;
+				k->told = true;
 				kill_machine(k);
 				if (k->monitor > 0)
 					kill(k->monitor, SIGKILL);
 			}
+			if (k->monitor > 0)
+				check_monitor(k, &status);
 		}
 		if (p[1].revents)
 			machine_over(k);
@@ -447,6 +511,7 @@ static void clean_up(struct keeper *k)
 		kill_machine(k); /* it never ran */
 		waitpid(k->machine.pid, NULL, 0);
 	}
+	pause_word_take_back(k->config.home, k->config.id);
 	jail_cgroup_remove(k->cgroup);
 	if (k->directory[0] && k->lock_fd >= 0 && path_remove_tree(AT_FDCWD, k->directory, &err))
 		log_error("%s", error_message(&err));
@@ -492,6 +557,7 @@ int main(int argc, char **argv)
 	sigaddset(&mask, SIGINT);
 	sigaddset(&mask, SIGHUP);
 	sigaddset(&mask, SIGPIPE);
+	sigaddset(&mask, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &mask, NULL);
 
 	if (prepare(k, &err)) {

@@ -47,6 +47,7 @@ struct client {
 	bool owner; /* the sandbox ends with it */
 	int events; /* what poll waits for */
 	struct buffer in, out;
+	uint32_t pauses, wakes; /* streams on which it waits for that; 0: none */
 };
 
 struct stream {
@@ -65,6 +66,7 @@ struct stream {
 	bool started;
 	bool alone; /* the only exec so far: the host's measure is its own */
 	uint64_t cpu_start_us, cpu_limit_us;
+	int64_t wall_ms; /* its wall limit, where it is kept here */
 };
 
 /* The byte channel to the agent: vsock, or an inherited stream socket. */
@@ -93,6 +95,20 @@ struct console {
 	uint8_t tail[4096];
 };
 
+/* The machine is stopped, or about to be: pause.c. */
+enum pause_state { PAUSE_NONE, PAUSE_STOPPING, PAUSE_STOPPED, PAUSE_RESUMING };
+struct pausing {
+	enum pause_state state;
+	bool turn;         /* the other way, once the keeper has answered */
+	bool at_lease_end; /* what led to it */
+	int64_t since_ms, total_ms;
+	int64_t lease_ms;  /* the one after it; 0: of the rules */
+	int64_t ends_ms;   /* of the lease or of the pause, whichever runs: clock_ms() */
+	int64_t active_ms; /* when something was last asked for, or ended */
+	struct wire_mon_rules rules;
+	uv_timer_t idle;
+};
+
 struct monitor {
 	const struct monitor_config *config;
 	uv_loop_t loop;
@@ -107,7 +123,8 @@ struct monitor {
 	struct jail_cgroup *cgroup; /* or NULL */
 	int machine_pidfd, life_fd;
 	uint64_t memory_peak_bytes;
-	uint64_t cpu_final_us; /* from the keeper, once the machine has ended */
+	uint64_t cpu_final_us;  /* from the keeper, once the machine has ended */
+	uint64_t cpu_before_us; /* used before it was handed over */
 	bool machine_ended;
 
 	int keeper_fd;
@@ -115,6 +132,8 @@ struct monitor {
 	int listen_fd;
 	uv_poll_t listen_poll;
 	uv_timer_t lease, tick, settle;
+
+	struct pausing pausing;
 
 	struct guest guest;
 	struct console console;
@@ -142,10 +161,18 @@ struct monitor_usage {
 };
 
 /*
- * The monitor tells the keeper one byte, that the machine must end, and at last, when it is
- * detached, the frame of its MON_STOPPED, which the keeper leaves in $SEALMARK_HOME/ended. What the
- * keeper tells once the machine's process has ended:
+ * The monitor gives the keeper orders, and at last, when it is detached, the frame of its
+ * MON_STOPPED, which the keeper leaves in $SEALMARK_HOME/ended. Pause and resume are answered.
  */
+enum keeper_order_kind { KEEPER_END = 1, KEEPER_PAUSE, KEEPER_RESUME };
+struct keeper_order {
+	int32_t kind, unused;
+	int64_t for_ms; /* how long it will be paused at most */
+};
+struct keeper_answer {
+	int32_t kind, result; /* 0 or negative errno */
+};
+/* What the keeper tells once the machine's process has ended. */
 #define MONITOR_LAST_WORD 8192
 struct keeper_note {
 	int32_t status; /* as wait(2) */
@@ -164,9 +191,27 @@ void monitor_channel_lost(struct monitor *m);
 void monitor_ready(struct monitor *m, const struct wire_str *kernel);
 /* The lease ends `lease_ms` from now. */
 void monitor_lease(struct monitor *m, int64_t lease_ms);
+void monitor_order(struct monitor *m, enum keeper_order_kind kind, int64_t for_ms);
 void monitor_usage(struct monitor *m, struct monitor_usage *out);
 void monitor_schedule_tick(struct monitor *m);
 void monitor_close_when_drained(struct monitor *m);
+
+/* pause.c */
+void pause_init(struct monitor *m);
+void pause_close(struct monitor *m);
+/* Something is asked of the guest: true when it can go there, if need be because it wakes. */
+bool pause_let(struct monitor *m);
+/* Something was asked for, or has ended. */
+void pause_active(struct monitor *m);
+/* A client's message; *why when it broke the protocol. */
+int pause_message(struct client *c, const struct wire_frame *f, const char **why);
+/* The lease is over, or the time that it may be paused. */
+void pause_lease_over(struct monitor *m);
+void pause_answered(struct monitor *m, const struct keeper_answer *answer);
+
+/* pause_word.c: the keeper's */
+int pause_word_leave(const char *home, const char *id, int64_t for_ms, struct error *err);
+void pause_word_take_back(const char *home, const char *id);
 
 /* guest.c */
 int guest_start(struct guest *g, struct monitor *m, struct vsock *vsock, int fd);
@@ -196,6 +241,8 @@ void stream_client_gone(struct client *c);
 /* NULL: all places are taken. c NULL: the monitor's own. */
 struct stream *stream_open(struct monitor *m, uint16_t type, struct client *c, uint32_t client_id);
 void stream_kill(struct monitor *m, struct stream *s, uint32_t reason);
+bool stream_any(const struct monitor *m); /* is anything of clients under way? */
+void stream_answer_fail(struct client *c, uint32_t stream, uint32_t error, const char *message);
 bool stream_says(const struct stream *s, unsigned channel); /* may it carry output there? */
 
 /* limits.c */
@@ -205,6 +252,8 @@ void limits_begin(struct monitor *m, struct stream *s, const struct wire_exec *e
 void limits_end(struct monitor *m, const struct stream *s, uint8_t *exit_frame);
 void limits_progress(struct monitor *m, struct stream *s); /* something was said on it */
 void limits_killed(struct monitor *m, struct stream *s, uint32_t reason); /* KILL was sent */
+/* Time has passed that does not count. */
+void limits_shift(struct monitor *m, int64_t ms);
 /* Limits and watchdogs that are due; returns when to look again, CLOCK_NEVER if never. */
 int64_t limits_tick(struct monitor *m);
 

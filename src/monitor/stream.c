@@ -57,7 +57,7 @@ static struct stream *by_guest(struct monitor *m, uint32_t id)
 	return NULL;
 }
 
-static void answer_fail(struct client *c, uint32_t stream, uint32_t error, const char *message)
+void stream_answer_fail(struct client *c, uint32_t stream, uint32_t error, const char *message)
 {
 	uint8_t frame[WIRE_HEADER + WIRE_REASON_MAX + 64];
 	int n = wire_put_fail(frame, sizeof(frame), stream, 0,
@@ -65,6 +65,17 @@ static void answer_fail(struct client *c, uint32_t stream, uint32_t error, const
 
 	if (n > 0)
 		client_send(c, frame, (size_t)n);
+}
+
+bool stream_any(const struct monitor *m)
+{
+	for (size_t i = 0; i < WIRE_STREAMS_MAX; i++) {
+		const struct stream *s = &m->streams[i];
+
+		if (s->used && (s->client || s->type != WIRE_PING))
+			return true;
+	}
+	return false;
 }
 
 bool stream_says(const struct stream *s, unsigned channel)
@@ -107,7 +118,8 @@ struct stream *stream_open(struct monitor *m, uint16_t type, struct client *c, u
 			.client = c,
 			.type = type,
 			.shape = find_shape(type),
-			.watchdog_ms = CLOCK_NEVER};
+			.watchdog_ms = CLOCK_NEVER,
+			.wall_ms = CLOCK_NEVER};
 		s->input = s->shape->input;
 		for (size_t channel = 0; channel < WIRE_CHANNELS; channel++)
 			s->credit[channel] = WIRE_WINDOW;
@@ -129,12 +141,17 @@ static int request(struct client *c, const struct wire_frame *f, uint8_t *bytes,
 	if (m->state >= MONITOR_STOPPING)
 		return 0; /* MON_STOPPED is the answer */
 	if (m->state == MONITOR_BOOTING) {
-		answer_fail(c, f->stream, EAGAIN, "the sandbox is still starting");
+		stream_answer_fail(c, f->stream, EAGAIN, "the sandbox is still starting");
+		return 0;
+	}
+	if (!pause_let(m)) {
+		stream_answer_fail(c, f->stream, ESHUTDOWN, "the sandbox is paused");
 		return 0;
 	}
 	s = stream_open(m, f->type, c, f->stream);
 	if (!s) {
-		answer_fail(c, f->stream, EBUSY, "too many operations at once on this sandbox");
+		stream_answer_fail(
+			c, f->stream, EBUSY, "too many operations at once on this sandbox");
 		return 0;
 	}
 	if (f->type == WIRE_EXEC && wire_get_exec(f->payload, f->length, &e) == 0) {
@@ -171,14 +188,19 @@ static int for_monitor(struct client *c, const struct wire_frame *f, const char 
 	case WIRE_MON_EXTEND:
 		if (wire_get_mon_extend(f->payload, f->length, &extend))
 			return -EPROTO;
-		if (m->state != MONITOR_RUNNING || extend.lease_ms == 0 ||
+		if (m->state != MONITOR_RUNNING || m->pausing.state || extend.lease_ms == 0 ||
 			extend.lease_ms > UINT64_C(1) << 40) {
-			answer_fail(c, f->stream, EINVAL, "the lease cannot be extended so");
+			stream_answer_fail(c, f->stream, EINVAL, "the lease cannot be extended so");
 			return 0;
 		}
 		monitor_lease(m, (int64_t)extend.lease_ms);
 		n = wire_put_done(frame, sizeof(frame), f->stream, 0, &(struct wire_done){0});
 		break;
+	case WIRE_MON_RULES:
+	case WIRE_MON_PAUSE:
+	case WIRE_MON_WAKE:
+	case WIRE_MON_STATE:
+		return pause_message(c, f, why);
 	default:
 		*why = "a message that only a monitor sends";
 		return -EPROTO;
@@ -342,6 +364,8 @@ int stream_from_guest(
 		limits_end(m, s, f->type == WIRE_EXIT ? bytes : NULL);
 		if (s->type == WIRE_PING && !s->client && !s->killed)
 			m->pinged = false;
+		else
+			pause_active(m);
 		s->used = false;
 	}
 	/* without a client the bytes are dropped, and the agent, told by KILL, does not wait for

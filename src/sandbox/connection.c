@@ -19,7 +19,7 @@ const char *sandbox_stop_reason_name(enum sandbox_stop_reason reason)
 {
 	static const char *const names[SANDBOX_STOP_REASONS] = {"running", "requested",
 		"lease_expired", "owner_gone", "startup_failed", "guest_ended", "guest_fault",
-		"monitor_lost"};
+		"monitor_lost", "paused_expired", "pause_failed", "host_stopped"};
 
 	return (unsigned)reason < SANDBOX_STOP_REASONS ? names[reason] : "?";
 }

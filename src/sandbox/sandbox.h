@@ -103,6 +103,36 @@ const struct sandbox_end *sandbox_end(const struct sandbox *s);
 int sandbox_usage(struct sandbox *s, struct sandbox_usage *out, struct error *err);
 int sandbox_extend(struct sandbox *s, int64_t lease_ms, struct error *err);
 
+/*
+ * How a detached sandbox lives on, also when nobody is there to ask: its monitor holds to it. Times
+ * in milliseconds. A paused one keeps its memory and runs no instruction; time that it is paused
+ * counts for no limit of what was running.
+ */
+struct sandbox_rules {
+	int64_t lease_ms;  /* of each lease: after a wake, and of one that renews itself */
+	int64_t left_ms;   /* the lease ends so long from now; 0: when it would */
+	int64_t idle_ms;   /* paused when nothing was under way for so long; 0: never */
+	int64_t paused_ms; /* it is stopped when it was paused for so long */
+	bool pause_at_end; /* of the lease; else it is stopped */
+	bool persistent;   /* the lease renews itself */
+	bool auto_wake;    /* a request wakes it; else it answers -ESHUTDOWN */
+	bool hand_over;    /* what it has used so far is not counted */
+};
+int sandbox_rules(struct sandbox *s, const struct sandbox_rules *rules, struct error *err);
+/* Both return once it is so. -EOPNOTSUPP: its engine cannot. */
+int sandbox_pause(struct sandbox *s, struct error *err);
+int sandbox_wake(struct sandbox *s, int64_t lease_ms /* 0: of its rules */, struct error *err);
+
+struct sandbox_state {
+	bool paused, busy;       /* busy: something was asked for that has not ended */
+	int64_t left_ms;         /* of its lease, or of its time paused */
+	int64_t paused_total_ms; /* since it was handed over */
+};
+int sandbox_state(struct sandbox *s, struct sandbox_state *out, struct error *err);
+/* Without a connection: 1 when it is paused, from when until when by the wall clock (ms since
+ * 1970), else 0. */
+int sandbox_look_paused(const char *home, const char *id, int64_t *since_ms, int64_t *until_ms);
+
 struct exec_spec {
 	const char *const *argv; /* NULL-terminated; argv[0] is looked up in PATH of env */
 	const char *const *env;  /* NULL-terminated "NAME=value"; NULL: a plain default */

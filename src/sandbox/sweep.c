@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
+#include <unistd.h>
 
 #define YOUNG_S 60 /* a directory without its name is being made for less than that */
 
@@ -62,6 +63,8 @@ int sandbox_sweep(const char *home, struct error *err)
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
 			alive_in(fd, e->d_name))
 			continue;
+		if (text_format(path, sizeof(path), "%s/paused/%s", home, e->d_name) == 0)
+			unlink(path);
 		r = path_remove_tree(fd, e->d_name, err);
 		if (r)
 			return r;

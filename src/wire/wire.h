@@ -101,11 +101,20 @@ enum sandbox_stop_reason {
 	SANDBOX_STOPPED_GUEST_ENDED,  /* the machine powered off, panicked or was killed */
 	SANDBOX_STOPPED_GUEST_FAULT,  /* it broke the protocol or its rings */
 	SANDBOX_STOPPED_MONITOR_LOST, /* the monitor died */
+	SANDBOX_STOPPED_PAUSED,       /* paused_expired */
+	SANDBOX_STOPPED_PAUSE_FAILED,
+	SANDBOX_STOPPED_HOST, /* host_stopped: the host was shut down in an orderly way */
 	SANDBOX_STOP_REASONS
 };
 
 #define WIRE_PARENTS   1u /* file_write, file_mkdir, tar_in: make missing parents (mode 755) */
 #define WIRE_RECURSIVE 1u /* file_remove: a whole tree; a missing path is then no error */
+
+/* mon_rules.flags */
+#define WIRE_RULE_PAUSE      1u /* at the end of the lease it is paused; else stopped */
+#define WIRE_RULE_PERSISTENT 2u /* its lease renews itself */
+#define WIRE_RULE_AUTO_WAKE  4u /* a request wakes it; else it is refused with ESHUTDOWN */
+#define WIRE_RULE_HAND_OVER  8u /* what it has used so far was not its owner's */
 
 #define WIRE_REASON_MAX 400u /* most bytes of a message in FAIL */
 
@@ -150,7 +159,12 @@ enum sandbox_stop_reason {
 	M(MON_USAGE, mon_usage, 0x102, MONITOR)                                                    \
 	M(MON_USAGE_REPLY, mon_usage_reply, 0x103, MONITOR)                                        \
 	M(MON_EXTEND, mon_extend, 0x104, MONITOR)                                                  \
-	M(MON_STOP, mon_stop, 0x105, MONITOR)
+	M(MON_STOP, mon_stop, 0x105, MONITOR)                                                      \
+	M(MON_RULES, mon_rules, 0x106, MONITOR)                                                    \
+	M(MON_PAUSE, mon_pause, 0x107, MONITOR)                                                    \
+	M(MON_WAKE, mon_wake, 0x108, MONITOR)                                                      \
+	M(MON_STATE, mon_state, 0x109, MONITOR)                                                    \
+	M(MON_STATE_REPLY, mon_state_reply, 0x10a, MONITOR)
 
 /* first message of the agent, on stream 0 */
 #define WIRE_FIELDS_hello(F) F(u32, version) F(str, kernel) F(u64, memory_bytes) F(u64, uptime_us)
@@ -252,6 +266,22 @@ enum sandbox_stop_reason {
 	F(u64, cpu_us) F(u64, memory_bytes) F(u64, memory_peak_bytes) F(u64, wall_us)
 #define WIRE_FIELDS_mon_extend(F) F(u64, lease_ms /* from now */)
 #define WIRE_FIELDS_mon_stop(F)
+/* How it lives on without its server: DONE answers. idle_ms of 0: never. */
+#define WIRE_FIELDS_mon_rules(F)                                                                   \
+	F(u32, flags /* WIRE_RULE_… */)                                                            \
+	F(u64, lease_ms /* of each lease: after a wake, and of one that renews itself */)          \
+	F(u64, left_ms /* the lease ends so long from now; 0: when it would */)                    \
+	F(u64, idle_ms /* paused when nothing was asked for so long */)                            \
+	F(u64, paused_ms /* stopped when paused for so long */)
+/* DONE when it is paused, or runs again */
+#define WIRE_FIELDS_mon_pause(F)
+#define WIRE_FIELDS_mon_wake(F) F(u64, lease_ms /* 0: as its rules say */)
+#define WIRE_FIELDS_mon_state(F)
+#define WIRE_FIELDS_mon_state_reply(F)                                                             \
+	F(u32, paused)                                                                             \
+	F(u32, busy)                                                                               \
+	F(u64, left_ms /* of its lease, or of its time paused */)                                  \
+	F(u64, paused_ms /* in all, since it was handed over */)
 
 /* --- what is generated from the table --- */
 

@@ -50,6 +50,20 @@ void monitor_ready(struct monitor *m, const struct wire_str *kernel)
 {
 }
 
+bool pause_let(struct monitor *m)
+{
+	return true;
+}
+
+void pause_active(struct monitor *m)
+{
+}
+
+int pause_message(struct client *c, const struct wire_frame *f, const char **why)
+{
+	return 0;
+}
+
 /* --- the machine --- */
 
 static const struct monitor_config config = {.patience_ms = 1000000};
