@@ -151,7 +151,7 @@ static void refuses_wrong_headers(void **state)
 	assert_int_equal(wire_frame_get(frame, WIRE_HEADER, &f, NULL), WIRE_HEADER);
 	wire_header_put(frame, 0, WIRE_DATA, WIRE_CHANNELS, 1);
 	assert_int_equal(wire_frame_get(frame, WIRE_HEADER, &f, NULL), -EPROTO);
-	static const uint16_t unknown[] = {0, 0x0c, 0x15, 0xff, 0x106, 0xffff};
+	static const uint16_t unknown[] = {0, 0x0c, 0x15, 0xff, 0x1ff, 0xffff};
 
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
 		wire_header_put(frame, 0, (enum wire_type)unknown[i], 0, 1);
