@@ -38,25 +38,53 @@ static json_t *limit_rows(const struct store_quota *most, const struct store_quo
 	return rows;
 }
 
-/* Nothing is metered yet: there is no money to limit, and null says so. */
+static json_t *micros(int64_t value)
+{
+	return json_sprintf("%lld", (long long)value);
+}
+
+/* The key's limit of 24 hours: charges and holds count. */
+static json_t *daily(const struct store_spending *now)
+{
+	int64_t used = now->charged_micros + now->held_micros;
+	bool limited = now->limit_micros != STORE_NO_LIMIT;
+
+	return json_pack("{so so so so}", "limitMicros",
+		limited ? micros(now->limit_micros) : json_null(), "usedMicros", micros(used),
+		"heldMicros", micros(now->held_micros), "remainingMicros",
+		limited ? micros(now->limit_micros > used ? now->limit_micros - used : 0)
+			: json_null());
+}
+
+/* There is neither a trial nor credit: who operates the host pays for it. */
 void account_limits(struct request *q)
 {
+	struct store_spending now;
 	struct store_quota used;
 	struct error err = {0};
 
-	if (store_sandbox_totals(q->server->store, q->key.id, &used, &err)) {
+	if (store_sandbox_totals(q->server->store, q->key.id, &used, &err) ||
+		store_spending(q->server->store, q->key.id, 0, api_now_ms(), &now, &err)) {
 		answer_failure(q, &err);
 		return;
 	}
 	answer_json(q, 200,
-		json_pack("{ss s{sn ss sn} sn sn so}", "access", q->key.access, "daily",
-			"limitMicros", "usedMicros", "0", "remainingMicros", "trial", "credit",
-			"account", limit_rows(&q->server->quota, &used)));
+		json_pack("{ss so sn sn so}", "access", q->key.access, "daily", daily(&now),
+			"trial", "credit", "account", limit_rows(&q->server->quota, &used)));
 }
 
 void account_usage(struct request *q)
 {
+	int64_t charged, held;
+	struct error err = {0};
+
+	if (store_charge_sum(
+		    q->server->store, q->key.account ? NULL : q->key.id, &charged, &held, &err)) {
+		answer_failure(q, &err);
+		return;
+	}
 	answer_json(q, 200,
-		json_pack("{ss ss ss ss ss sn s[]}", "credited", "0", "spent", "0", "held", "0",
-			"expired", "0", "available", "0", "trial", "resources"));
+		json_pack("{so so so ss ss sn s[]}", "credited", micros(charged + held), "spent",
+			micros(charged), "held", micros(held), "expired", "0", "available", "0",
+			"trial", "resources"));
 }

@@ -28,9 +28,15 @@ struct api_options {
 	uint32_t vcpu_most;       /* of all sandboxes together; 0: as many as sandboxes may be */
 	/* of the sandboxes of one key; 0: no ceiling of its own */
 	uint32_t key_sandboxes_most, key_memory_most_mib, key_vcpu_most;
+	struct meter_prices prices;
 	uint32_t idle_s; /* close connections that do nothing for so long; 0: 75 s */
 	uint32_t rate;   /* requests a second of one key; 0: 50, in bursts of four times that */
 };
+
+#define API_OPTIONS_INIT                                                                           \
+	{                                                                                          \
+		.prices = METER_PRICES_DEFAULT                                                     \
+	}
 
 /* Put what is chosen when nothing was said where nothing was said. */
 void api_options_complete(struct api_options *options);

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MOST 96
-#define KEYS_MOST 64 /* of one map */
+#define NAME_MOST  96
+#define KEYS_MOST  64         /* of one map */
+#define PRICE_MOST 1000000000 /* microdollars: a thousand dollars an hour */
 
 struct api_config {
 	struct yaml_tree *tree; /* texts of the options point into it */
@@ -35,8 +36,8 @@ struct key {
 	const char *const *choices; /* NULL-terminated */
 };
 
-static key_reader read_text, read_path, read_choice, read_u32;
-static key_writer write_text, write_u32;
+static key_reader read_text, read_path, read_choice, read_u32, read_u64;
+static key_writer write_text, write_u32, write_u64;
 
 static const char *const isolations[] = {"none", "process", "kernel", "hardware", NULL};
 
@@ -61,6 +62,10 @@ static const char *const isolations[] = {"none", "process", "kernel", "hardware"
 	{                                                                                          \
 		name, read_u32, write_u32, AT(member), least, most, NULL                           \
 	}
+#define PRICE(name, member)                                                                        \
+	{                                                                                          \
+		name, read_u64, write_u64, AT(member), 0, PRICE_MOST, NULL                         \
+	}
 
 /* In the order in which they are shown; a map stands before its keys. */
 static const struct key keys[] = {
@@ -79,6 +84,9 @@ static const struct key keys[] = {
 	U32("quotas.perKey.sandboxes", key_sandboxes_most, 1, 4000),
 	U32("quotas.perKey.memoryMiB", key_memory_most_mib, 128, 1u << 24),
 	U32("quotas.perKey.vcpu", key_vcpu_most, 1, 65536),
+	MAP("prices"),
+	PRICE("prices.cpuVcpuHourMicros", prices.cpu_micros),
+	PRICE("prices.memoryGibHourMicros", prices.memory_micros),
 };
 
 /* --- reading values --- */
@@ -137,6 +145,12 @@ static int read_u32(struct api_config *config, const struct key *key, const stru
 	return r;
 }
 
+static int read_u64(struct api_config *config, const struct key *key, const struct yaml_node *node,
+	void *field, struct error *err)
+{
+	return yaml_u64(node, key->name, key->least, key->most, field, err);
+}
+
 /* --- writing what is in force --- */
 
 static int write_text(const struct key *key, const void *field, struct buffer *out)
@@ -151,6 +165,11 @@ static int write_u32(const struct key *key, const void *field, struct buffer *ou
 	uint32_t value = *(const uint32_t *)field;
 
 	return value ? buffer_printf(out, "%u", value) : buffer_add_text(out, "null");
+}
+
+static int write_u64(const struct key *key, const void *field, struct buffer *out)
+{
+	return buffer_printf(out, "%llu", *(const unsigned long long *)field);
 }
 
 static unsigned depth_of(const char *name)

@@ -32,6 +32,8 @@
 #define API_BYTES_MOST (1u << 20) /* of a file, a piece or an archive */
 #define API_WAIT_MOST  120
 
+#define API_CPU_FLOOR_MILLIS 50
+
 /* --- errors: code, status, whether and when the same call may work again, hint --- */
 #define API_ERRORS(E)                                                                              \
 	E(INVALID_REQUEST, "invalid_request", 400, -1, NULL)                                       \
@@ -41,6 +43,8 @@
 		"Names are letters, digits and _, and do not begin with a digit.")                 \
 	E(UNAUTHORIZED, "unauthorized", 401, -1,                                                   \
 		"Send \"Authorization: Bearer KEY\"; sealmark keys create makes a key.")           \
+	E(SPENDING_LIMIT, "spending_limit_reached", 402, -1,                                       \
+		"It is the key's limit of 24 hours, which the operator can raise.")                \
 	E(FORBIDDEN, "forbidden", 403, -1, NULL)                                                   \
 	E(PERMISSION_DENIED, "permission_denied", 403, -1, "This key may only read.")              \
 	E(NOT_FOUND, "not_found", 404, -1, NULL)                                                   \
@@ -65,6 +69,8 @@
 	E(DISK_FULL, "disk_full", 409, -1, NULL)                                                   \
 	E(NAME_TAKEN, "name_taken", 409, -1, "Use getOrCreate to have the one of that name.")      \
 	E(LEASE_TOO_SHORT, "lease_too_short", 409, -1, "Extend the lease first.")                  \
+	E(BUDGET_EXCEEDED, "budget_exceeded", 409, -1,                                             \
+		"Ask for a shorter lease or a smaller sandbox, or allow it to cost more.")         \
 	E(TOO_LARGE, "body_too_large", 413, -1, "Larger files go through POST .../uploads.")       \
 	E(KEY_REUSED, "idempotency_key_reused", 422, -1, "Use a new key for another request.")     \
 	E(RATE_LIMITED, "rate_limited", 429, 1000, NULL)                                           \
@@ -170,6 +176,10 @@ struct api_server {
 	pthread_t watcher;
 	bool watching;
 	int wake_fd, inotify_fd;
+
+	pthread_t money;
+	bool counting;
+	int money_fd;
 };
 
 struct request {
@@ -276,6 +286,29 @@ void life_failure(struct request *q, const struct store_sandbox *record, int r,
 /* watch.c: a thread that reads what keepers leave, and forgets what is old. */
 int watch_start(struct api_server *server, struct error *err);
 void watch_stop(struct api_server *server);
+
+/* money.c: calls of the create path and of life.c, and a thread that measures. */
+/* What a new sandbox (sizes, created_ms and expires_ms are filled in) is charged by; false: it may
+ * cost more than the request allows, answered. */
+bool money_terms(struct request *q, const struct store_sandbox *record, struct store_terms *out);
+/* Answer STORE_OVER_LIMIT; `more` is what was to be held. */
+void money_refuse(struct request *q, const char *payer, int64_t more, const struct error *why);
+/* Its machine is its payer's from now on; before store_sandbox_ready(). */
+int money_ready(struct api_server *server, const char *id, struct sandbox *s, struct error *err);
+/* The lease to be given to its monitor: `wanted_ms`, or for how long its cap lasts. */
+int64_t money_lease_ms(const struct store_sandbox *record, int64_t wanted_ms);
+/* The lease ends at `until_ms` from now on (now, while it is paused): charge so far, hold anew,
+ * before the monitor is told. The record is read again. `s` or NULL. STORE_OVER_LIMIT. */
+int money_renew(struct api_server *server, struct store_sandbox *record, struct sandbox *s,
+	int64_t until_ms, struct error *err);
+/* The same for a request; false: answered. */
+bool money_extend(
+	struct request *q, struct store_sandbox *record, struct sandbox *s, int64_t until_ms);
+/* The last measure; before store_sandbox_stopped(), which settles. */
+int money_ended(struct api_server *server, const char *id, const struct sandbox_usage *used,
+	struct error *err);
+int money_start(struct api_server *server, struct error *err);
+void money_stop(struct api_server *server);
 
 /* sandbox_view.c */
 json_t *sandbox_json(const struct store_sandbox *record);

@@ -121,8 +121,10 @@ static int record_end(
 
 	if (text_add_safe(&safe, end->detail, strlen(end->detail), false) == 0)
 		detail = buffer_text(&safe);
-	r = store_sandbox_stopped(server->store, id, reason_name(end->reason), detail ? detail : "",
-		api_now_ms(), err);
+	r = money_ended(server, id, &end->usage, err);
+	if (!r)
+		r = store_sandbox_stopped(server->store, id, reason_name(end->reason),
+			detail ? detail : "", api_now_ms(), err);
 	buffer_fini(&safe);
 	if (!r && end->reason == SANDBOX_STOPPED_LEASE)
 		r = delete_if_wanted(server, id, err);
@@ -180,9 +182,11 @@ static int started(struct api_server *server, const struct store_sandbox *record
 	const struct sandbox_info *info = sandbox_info(s);
 	json_t *spec = json_loads(record->spec, 0, NULL);
 	int64_t now = api_now_ms();
-	int r = store_sandbox_ready(server->store, record->id, info->isolation, now,
-		now + 1000 * request_integer(spec, "timeoutSeconds", 60), err);
+	int r = money_ready(server, record->id, s, err);
 
+	if (!r)
+		r = store_sandbox_ready(server->store, record->id, info->isolation, now,
+			now + 1000 * request_integer(spec, "timeoutSeconds", 60), err);
 	json_decref(spec);
 	if (r == -ESTALE) {
 		sandbox_stop(s, NULL, NULL);
@@ -202,7 +206,8 @@ static int start_machine(
 		.image = request_text(spec, "rootfs", NULL),
 		.memory_mib = record->memory_mib,
 		.disk_mib = record->disk_mib,
-		.lease_ms = 1000 * request_integer(spec, "timeoutSeconds", 60),
+		.lease_ms =
+			money_lease_ms(record, 1000 * request_integer(spec, "timeoutSeconds", 60)),
 		.cpu = -1,
 		.detached = true,
 		.id = record->id};

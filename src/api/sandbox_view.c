@@ -71,9 +71,11 @@ json_t *sandbox_json(const struct store_sandbox *r)
 	for (size_t i = 0; i < sizeof(of_spec) / sizeof(of_spec[0]); i++)
 		copy(out, spec, of_spec[i]);
 	add_times(out, r);
-	/* nothing is metered, so nothing is charged */
-	json_object_set_new(out, "chargedMicros", json_string("0"));
-	json_object_set_new(out, "heldMicros", json_string("0"));
+	json_object_set_new(out, "chargedMicros",
+		json_sprintf("%lld", (long long)store_money_charged(&r->money,
+					     r->state == STORE_SANDBOX_RUNNING, api_now_ms())));
+	json_object_set_new(
+		out, "heldMicros", json_sprintf("%lld", (long long)r->money.held_micros));
 	json_object_set_new(out, "envNames", names_of(json_object_get(spec, "env")));
 	json_object_set_new(out, "isolation", text_or_null(r->isolation));
 	json_decref(spec);

@@ -103,7 +103,8 @@ static json_t *make_spec(const json_t *body, const struct image *image, const ch
 		(int)image->uid, "gid", (int)image->gid, "userName", image->user, "cwd", image->cwd,
 		"imageEnv", image_env(image), "timeoutSeconds",
 		(json_int_t)request_integer(body, "timeoutSeconds", LEASE_S), "cpu", "shared",
-		"cpuFloorMillis", (json_int_t)request_integer(body, "cpuFloorMillis", 50),
+		"cpuFloorMillis",
+		(json_int_t)request_integer(body, "cpuFloorMillis", API_CPU_FLOOR_MILLIS),
 		"pausable", 0, "idlePauseSeconds", (json_int_t)0, "autoWake",
 		request_boolean(body, "autoWake", true), "persistent", 0, "onLeaseEnd",
 		request_text(body, "onLeaseEnd", "stop"), "network", "internet", 0, "allow", "deny",
@@ -184,6 +185,18 @@ static void refuse(struct request *q, int r, const char *taken, const struct err
 		answer_failure(q, err);
 }
 
+static void refuse_create(struct request *q, int r, const struct store_sandbox *record,
+	const char *taken, const struct error *err)
+{
+	int64_t more = meter_hold(&record->terms->meter, 1000 * (uint64_t)record->terms->lease_ms),
+		cap = record->terms->cap_micros;
+
+	if (r == STORE_OVER_LIMIT)
+		money_refuse(q, record->owner, cap >= 0 && cap < more ? cap : more, err);
+	else
+		refuse(q, r, taken, err);
+}
+
 static int add(
 	struct request *q, const struct store_sandbox *record, char *taken, struct error *err)
 {
@@ -207,7 +220,7 @@ static void create(struct request *q, struct store_sandbox *record)
 		return;
 	}
 	if (r) {
-		refuse(q, r, taken, &err);
+		refuse_create(q, r, record, taken, &err);
 		return;
 	}
 	r = life_start(q->server, record->id, &err);
@@ -226,6 +239,7 @@ void sandboxes_create(struct request *q)
 	const json_t *labels = json_object_get(q->json, "labels");
 	struct store_sandbox record = {.created_ms = api_now_ms()};
 	char image_id[ID_SIZE];
+	struct store_terms terms;
 	struct image *image;
 	json_t *spec;
 
@@ -252,10 +266,11 @@ void sandboxes_create(struct request *q)
 	record.labels = labels ? json_dumps(labels, JSON_COMPACT) : strdup("{}");
 	record.expires_ms =
 		record.created_ms + 1000 * request_integer(q->json, "timeoutSeconds", LEASE_S);
-	if (record.spec && record.labels && (record.name || !name))
-		create(q, &record);
-	else
+	record.terms = &terms;
+	if (!record.spec || !record.labels || (!record.name && name))
 		answer_error(q, API_INTERNAL, NULL, "Out of memory.");
+	else if (money_terms(q, &record, &terms))
+		create(q, &record);
 	json_decref(spec);
 	image_free(image);
 	store_sandbox_fini(&record);
@@ -458,7 +473,12 @@ static bool set_lease(struct request *q, int64_t until_ms)
 
 	if (!s)
 		return false;
-	r = sandbox_extend(s, until_ms - api_now_ms(), &err);
+	if (!money_extend(q, &record, s, until_ms)) {
+		sandbox_free(s);
+		store_sandbox_fini(&record);
+		return false;
+	}
+	r = sandbox_extend(s, money_lease_ms(&record, until_ms - api_now_ms()), &err);
 	if (!r)
 		r = store_sandbox_extend(q->server->store, record.id, until_ms, &err);
 	if (r)

@@ -283,7 +283,7 @@ int api_start(
 		return error_set(err, -ENOMEM, "out of memory");
 	server->options = *options;
 	api_options_complete(&server->options);
-	server->inotify_fd = server->wake_fd = -1;
+	server->inotify_fd = server->wake_fd = server->money_fd = -1;
 	id_uuid(server->epoch);
 	set_waiting(server);
 	r = prepare(server, err);
@@ -292,6 +292,8 @@ int api_start(
 		r = fd;
 	if (!r && !check) {
 		r = watch_start(server, err);
+		if (!r)
+			r = money_start(server, err);
 		if (!r)
 			r = server_listen(server, fd, err);
 		if (!r)
@@ -329,6 +331,7 @@ void api_stop(struct api_server *server)
 	while (server->starting_count)
 		pthread_cond_wait(&server->changed, &server->lock);
 	pthread_mutex_unlock(&server->lock);
+	money_stop(server);
 	watch_stop(server);
 	if (server->socket_path[0])
 		unlink(server->socket_path);

@@ -132,7 +132,7 @@ static int run_serve(
 	const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	const struct serve_options *o = options;
-	struct api_options api = {0};
+	struct api_options api = API_OPTIONS_INIT;
 	struct api_config *config = NULL;
 	char store[PATH_MAX];
 	int r = read_file(o, &api, &config, err);

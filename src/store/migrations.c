@@ -105,6 +105,56 @@ static const char *const migrations[] = {
 	/* what a key may spend in 24 hours */
 	"ALTER TABLE api_key ADD COLUMN daily_limit_micros INTEGER CHECK (daily_limit_micros >= "
 	"0);",
+
+	/* money: see store/money.h */
+	"CREATE TABLE hold ("
+	" sandbox TEXT PRIMARY KEY REFERENCES sandbox (id),"
+	" payer TEXT NOT NULL,"             /* who has made the sandbox */
+	" open INTEGER NOT NULL DEFAULT 1," /* it can run, and the hold stands */
+	" lease INTEGER NOT NULL DEFAULT 1,"
+	" held_micros INTEGER NOT NULL,"
+	" charged_micros INTEGER NOT NULL DEFAULT 0,"
+	" until_ms INTEGER NOT NULL DEFAULT 0,"
+	" cap_micros INTEGER NOT NULL," /* -1: none */
+	" bounded INTEGER NOT NULL,"
+	" cpu_price INTEGER NOT NULL," /* of a vCPU-hour, for as long as it lives */
+	" memory_price INTEGER NOT NULL,"
+	" floor_millis INTEGER NOT NULL,"
+	" reserved INTEGER NOT NULL,"
+	/* what its machine had used when it was ready; then since; then of that what is charged */
+	" base_cpu_us INTEGER NOT NULL DEFAULT 0,"
+	" base_running_us INTEGER NOT NULL DEFAULT 0,"
+	" cpu_us INTEGER NOT NULL DEFAULT 0,"
+	" running_us INTEGER NOT NULL DEFAULT 0,"
+	" seen_ms INTEGER NOT NULL DEFAULT 0,"
+	" settled_cpu_us INTEGER NOT NULL DEFAULT 0,"
+	" settled_running_us INTEGER NOT NULL DEFAULT 0,"
+	" stop_for TEXT NOT NULL DEFAULT '') WITHOUT ROWID;"
+	"CREATE INDEX hold_open ON hold (payer, held_micros) WHERE open = 1;"
+	"CREATE TABLE charge ("
+	" seq INTEGER PRIMARY KEY,"
+	" sandbox TEXT NOT NULL,"
+	" lease INTEGER NOT NULL,"
+	" payer TEXT NOT NULL,"
+	" micros INTEGER NOT NULL,"
+	" cpu_us INTEGER NOT NULL,"
+	" billed_cpu_us INTEGER NOT NULL,"
+	" running_us INTEGER NOT NULL,"
+	" vcpu INTEGER NOT NULL,"
+	" memory_mib INTEGER NOT NULL,"
+	" cpu_price INTEGER NOT NULL,"
+	" memory_price INTEGER NOT NULL,"
+	" settled_ms INTEGER NOT NULL,"
+	" UNIQUE (sandbox, lease));"
+	"CREATE INDEX charge_payer ON charge (payer, settled_ms, micros);"
+	"CREATE INDEX charge_settled ON charge (settled_ms);"
+	"CREATE TRIGGER charge_is_kept BEFORE DELETE ON charge"
+	" BEGIN SELECT raise(ABORT, 'charges are kept'); END;"
+	"CREATE TRIGGER charge_stands BEFORE UPDATE ON charge"
+	" BEGIN SELECT raise(ABORT, 'charges stand'); END;"
+	"CREATE TABLE purse ("
+	" payer TEXT PRIMARY KEY,"
+	" carry INTEGER NOT NULL) WITHOUT ROWID;", /* see meter/meter.h */
 };
 
 int store_migrate(struct store *store, struct error *err)

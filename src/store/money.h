@@ -41,11 +41,11 @@ struct store_terms {
 struct store_money {
 	struct meter_terms terms;
 	int64_t cap_micros;
-	bool open;               /* there is a hold */
-	bool bounded;            /* the cap ends the lease earlier than the lease itself */
-	int64_t held_micros;     /* of this lease */
-	int64_t charged_micros;  /* settled, of the leases before */
-	int64_t until_ms;        /* the end of the lease that is held for; 0: not ready yet */
+	bool open;              /* there is a hold */
+	bool bounded;           /* the cap ends the lease earlier than the lease itself */
+	int64_t held_micros;    /* of this lease */
+	int64_t charged_micros; /* settled, of the leases before */
+	int64_t until_ms;       /* the end of the lease that is held for; 0: not ready yet */
 	struct meter_use settled, seen;
 	int64_t seen_ms; /* when that was measured; 0: never */
 };
@@ -57,16 +57,14 @@ int64_t store_money_charged(const struct store_money *money, bool running, int64
 int store_money_begin(struct store *store, const char *sandbox, uint64_t cpu_us,
 	uint64_t running_us, struct error *err);
 /* Measured by the host, from the start of its machine; never goes back. */
-int store_money_seen(struct store *store, const char *sandbox, uint64_t cpu_us,
-	uint64_t running_us, int64_t now_ms, struct error *err);
-/* Charge for the lease so far and hold for one of `lease_ms` from now, which ends at `until_ms`.
- * STORE_OVER_LIMIT; -ESTALE when it has ended. */
-int store_money_renew(struct store *store, const char *sandbox, int64_t lease_ms, int64_t until_ms,
+int store_money_seen(struct store *store, const char *sandbox, uint64_t cpu_us, uint64_t running_us,
 	int64_t now_ms, struct error *err);
+/* Charge for the lease so far and hold for one from now to `until_ms`, with a new cap of its whole
+ * life. STORE_OVER_LIMIT: nothing is changed; -ESTALE: it has ended. */
+int store_money_renew(struct store *store, const char *sandbox, int64_t until_ms,
+	int64_t cap_micros, int64_t now_ms, struct error *err);
 /* The cap is what ends its lease, or is not. */
 int store_money_bound(struct store *store, const char *sandbox, bool bounded, struct error *err);
-/* A new cap of its whole life. */
-int store_money_cap(struct store *store, const char *sandbox, int64_t micros, struct error *err);
 /* The reason to be recorded when it is stopped next (a word of ours). */
 int store_money_stop_for(
 	struct store *store, const char *sandbox, const char *reason, struct error *err);
@@ -81,8 +79,8 @@ struct store_spending {
 int store_spending(struct store *store, const char *payer, int64_t more, int64_t now_ms,
 	struct store_spending *out, struct error *err);
 
-/* Payers that must not go on: a callback for each sandbox that runs and whose key is revoked, or
- * has spent (charges and what has run up, not holds) what its limit is. */
+/* Sandboxes that must not go on: their key is revoked ("authority_revoked"), or it has spent more
+ * (charges and what has run up, not holds) than a limit that was set later ("spending_limit"). */
 int store_money_each_over(struct store *store, int64_t now_ms,
 	int (*each)(void *context, const char *sandbox, const char *reason), void *context,
 	struct error *err);
@@ -91,18 +89,18 @@ int store_money_each_over(struct store *store, int64_t now_ms,
 enum store_usage_group { STORE_BY_SANDBOX, STORE_BY_DAY, STORE_BY_KEY, STORE_BY_LABEL };
 
 struct store_usage_filter {
-	const char *payer; /* NULL: everybody */
+	const char *payer;           /* NULL: everybody */
 	int64_t since_ms, before_ms; /* settled in [since, before) */
 	enum store_usage_group group;
 	const char *label; /* STORE_BY_LABEL: only of this name; NULL: every label */
 };
 
 struct store_usage {
-	const char *key; /* id of the sandbox or key, "2026-11-29", "course:cs101" */
+	const char *key;  /* id of the sandbox or key, "2026-11-29", "course:cs101" */
 	const char *name; /* of the sandbox or key, or "" */
 	int64_t sandboxes, micros;
 	uint64_t cpu_us, billed_cpu_us, running_us;
-	uint64_t memory_mib_us; /* memory times time */
+	uint64_t memory_mib_ms; /* memory times time */
 };
 int store_usage_each(struct store *store, const struct store_usage_filter *filter,
 	int (*each)(void *context, const struct store_usage *usage), void *context,
@@ -125,7 +123,7 @@ int store_charge_each(struct store *store, const char *payer, int64_t since_ms, 
 	int (*each)(void *context, const struct store_charge *charge), void *context,
 	struct error *err);
 /* Of all time. */
-int store_charge_sum(struct store *store, const char *payer, int64_t *charged, int64_t *held,
-	struct error *err);
+int store_charge_sum(
+	struct store *store, const char *payer, int64_t *charged, int64_t *held, struct error *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/id.h"
+#include "store/money.h"
 #include "store/store.h"
 
 #include <stdbool.h>
@@ -60,6 +61,8 @@ struct store_sandbox {
 	char *stop_reason, *detail, *isolation;
 	char *labels; /* JSON object of strings */
 	char *spec;   /* JSON object */
+	struct store_money money;
+	const struct store_terms *terms; /* of a new one; NULL: nothing is charged for it */
 };
 void store_sandbox_fini(struct store_sandbox *sandbox);
 
@@ -74,6 +77,7 @@ struct store_quota {
  * way, which from then on knows what it made. -EEXIST: its name is taken (by `taken`, ID_SIZE
  * bytes); -EDQUOT: too many sandboxes; -ENOSPC: too little memory or CPU is left. For the last two
  * `taken` is the name of the ceiling, as GET /v1/limits calls it.
+ * STORE_OVER_LIMIT: its lease may cost more than its owner may spend now.
  */
 int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
 	const struct store_quota *quota, const char *replay, char *taken, struct error *err);

@@ -25,9 +25,8 @@ void store_money_take(sqlite3_stmt *s, int at, struct store_money *out)
 	out->charged_micros = sqlite3_column_int64(s, at + 3);
 	out->until_ms = sqlite3_column_int64(s, at + 4);
 	out->cap_micros = sqlite3_column_int64(s, at + 5);
-	out->terms = (struct meter_terms){
-		.prices = {(uint64_t)sqlite3_column_int64(s, at + 6),
-			(uint64_t)sqlite3_column_int64(s, at + 7)},
+	out->terms = (struct meter_terms){.prices = {(uint64_t)sqlite3_column_int64(s, at + 6),
+						  (uint64_t)sqlite3_column_int64(s, at + 7)},
 		.floor_millis = (uint32_t)sqlite3_column_int64(s, at + 8),
 		.reserved = sqlite3_column_int(s, at + 9) != 0,
 		.vcpu = (uint32_t)sqlite3_column_int64(s, at + 10),
@@ -165,15 +164,16 @@ static int check_limit(
 	if (!r && now.limit_micros != STORE_NO_LIMIT &&
 		(used > now.limit_micros || more > now.limit_micros - used))
 		r = error_set(err, STORE_OVER_LIMIT,
-			"%lld microdollars are needed, and %lld of the %lld of a day are spent or held",
+			"%lld microdollars are needed, and %lld of the %lld of a day are spent or "
+			"held",
 			(long long)more, (long long)used, (long long)now.limit_micros);
 	return r;
 }
 
 /* --- holds --- */
 
-static int64_t hold_of(
-	const struct meter_terms *terms, int64_t lease_ms, int64_t cap, int64_t charged, bool *bounded)
+static int64_t hold_of(const struct meter_terms *terms, int64_t lease_ms, int64_t cap,
+	int64_t charged, bool *bounded)
 {
 	int64_t whole = meter_hold(terms, 1000 * (uint64_t)lease_ms), left;
 
@@ -220,8 +220,7 @@ static int get_carry(struct store *store, const char *payer, int64_t *carry, str
 static int charge_lease(struct store *store, const char *sandbox, const char *payer, int64_t lease,
 	const struct store_money *m, int64_t now_ms, int64_t *micros, struct error *err)
 {
-	uint64_t billed = meter_cpu_us(&m->terms, &m->seen) -
-			  meter_cpu_us(&m->terms, &m->settled);
+	uint64_t billed = meter_cpu_us(&m->terms, &m->seen) - meter_cpu_us(&m->terms, &m->settled);
 	int64_t carry, left;
 	int r = get_carry(store, payer, &carry, err);
 
@@ -279,8 +278,8 @@ int store_hold_close(struct store *store, const char *sandbox, int64_t now_ms, c
 			   "is", micros, sandbox);
 }
 
-int store_money_renew(struct store *store, const char *sandbox, int64_t lease_ms, int64_t until_ms,
-	int64_t now_ms, struct error *err)
+int store_money_renew(struct store *store, const char *sandbox, int64_t until_ms,
+	int64_t cap_micros, int64_t now_ms, struct error *err)
 {
 	char payer[ID_SIZE];
 	struct store_money m;
@@ -296,14 +295,15 @@ int store_money_renew(struct store *store, const char *sandbox, int64_t lease_ms
 	if (!r)
 		r = charge_lease(store, sandbox, payer, lease, &m, now_ms, &micros, err);
 	if (!r)
-		held = hold_of(&m.terms, lease_ms, m.cap_micros, m.charged_micros + micros,
-			&bounded);
+		held = hold_of(&m.terms, until_ms > now_ms ? until_ms - now_ms : 0, cap_micros,
+			m.charged_micros + micros, &bounded);
 	if (!r)
 		r = store_execute(store, err,
 			"UPDATE hold SET lease = lease + 1, charged_micros = charged_micros + ?,"
-			" held_micros = 0, settled_cpu_us = cpu_us, settled_running_us = running_us,"
-			" until_ms = ?, bounded = ? WHERE sandbox = ?",
-			"iiis", micros, until_ms, (int64_t)bounded, sandbox);
+			" held_micros = 0, settled_cpu_us = cpu_us, settled_running_us = "
+			"running_us,"
+			" until_ms = ?, cap_micros = ?, bounded = ? WHERE sandbox = ?",
+			"iiiis", micros, until_ms, cap_micros, (int64_t)bounded, sandbox);
 	if (!r)
 		r = check_limit(store, payer, held, now_ms, err);
 	if (!r)
@@ -312,56 +312,44 @@ int store_money_renew(struct store *store, const char *sandbox, int64_t lease_ms
 	return store_end(store, r, err);
 }
 
-static int change(struct store *store, bool durable, struct error *err, const char *sql,
-	const char *types, int64_t a, int64_t b, int64_t c, const char *sandbox)
-{
-	int r = store_begin(store, durable, err);
-
-	return r ? r : store_end(store, store_execute(store, err, sql, types, a, b, c, sandbox), err);
-}
-
 int store_money_begin(struct store *store, const char *sandbox, uint64_t cpu_us,
 	uint64_t running_us, struct error *err)
 {
-	/* made durable by the change of state that follows */
-	return change(store, false, err,
-		"UPDATE hold SET base_cpu_us = ?, base_running_us = ?, seen_ms = ?"
+	int r = store_begin(store, false, err); /* the change of state that follows syncs it */
+
+	if (r)
+		return r;
+	r = store_execute(store, err,
+		"UPDATE hold SET base_cpu_us = ?, base_running_us = ?"
 		" WHERE sandbox = ? AND open = 1 AND until_ms = 0",
-		"iiis", (int64_t)cpu_us, (int64_t)running_us, 0, sandbox);
+		"iis", (int64_t)cpu_us, (int64_t)running_us, sandbox);
+	return store_end(store, r, err);
 }
 
-int store_money_seen(struct store *store, const char *sandbox, uint64_t cpu_us,
-	uint64_t running_us, int64_t now_ms, struct error *err)
+int store_money_seen(struct store *store, const char *sandbox, uint64_t cpu_us, uint64_t running_us,
+	int64_t now_ms, struct error *err)
 {
-	return change(store, false, err,
+	int r = store_begin(store, false, err);
+
+	if (r)
+		return r;
+	r = store_execute(store, err,
 		"UPDATE hold SET cpu_us = max(cpu_us, ? - base_cpu_us),"
 		" running_us = max(running_us, ? - base_running_us), seen_ms = ?"
 		" WHERE sandbox = ? AND open = 1",
 		"iiis", (int64_t)cpu_us, (int64_t)running_us, now_ms, sandbox);
+	return store_end(store, r, err);
 }
 
 int store_money_bound(struct store *store, const char *sandbox, bool bounded, struct error *err)
 {
 	int r = store_begin(store, true, err);
 
-	return r ? r
-		 : store_end(store,
-			   store_execute(store, err,
-				   "UPDATE hold SET bounded = ? WHERE sandbox = ? AND open = 1",
-				   "is", (int64_t)bounded, sandbox),
-			   err);
-}
-
-int store_money_cap(struct store *store, const char *sandbox, int64_t micros, struct error *err)
-{
-	int r = store_begin(store, true, err);
-
-	return r ? r
-		 : store_end(store,
-			   store_execute(store, err,
-				   "UPDATE hold SET cap_micros = ? WHERE sandbox = ? AND open = 1",
-				   "is", micros, sandbox),
-			   err);
+	if (r)
+		return r;
+	r = store_execute(store, err, "UPDATE hold SET bounded = ? WHERE sandbox = ? AND open = 1",
+		"is", (int64_t)bounded, sandbox);
+	return store_end(store, r, err);
 }
 
 int store_money_stop_for(
@@ -369,11 +357,10 @@ int store_money_stop_for(
 {
 	int r = store_begin(store, true, err);
 
-	return r ? r
-		 : store_end(store,
-			   store_execute(store, err,
-				   "UPDATE hold SET stop_for = ? WHERE sandbox = ? AND open = 1"
-				   " AND stop_for = ''",
-				   "ss", reason, sandbox),
-			   err);
+	if (r)
+		return r;
+	r = store_execute(store, err,
+		"UPDATE hold SET stop_for = ? WHERE sandbox = ? AND open = 1 AND stop_for = ''",
+		"ss", reason, sandbox);
+	return store_end(store, r, err);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 - sandboxes of the platform in SQLite. */
-#include "store/sqlite_internal.h"
+#include "store/money_internal.h"
 
 #include "base/buffer.h"
 #include "base/text.h"
-#include "store/platform.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -13,7 +12,8 @@
 #define COLUMNS                                                                                    \
 	"seq, id, owner, name, state, vcpu, memory_mib, disk_mib, created_ms, ready_ms,"           \
 	" expires_ms, ended_ms, active_ms, deleted_ms, stop_reason, detail, isolation, labels,"    \
-	" spec"
+	" spec, " STORE_MONEY_COLUMNS
+#define FROM        " FROM sandbox LEFT JOIN hold ON hold.sandbox = sandbox.id "
 #define LABELS_MOST 32
 
 void store_sandbox_fini(struct store_sandbox *s)
@@ -48,6 +48,7 @@ static int take(sqlite3_stmt *s, struct store_sandbox *out)
 		.isolation = store_text(s, 16),
 		.labels = store_text(s, 17),
 		.spec = store_text(s, 18)};
+	store_money_take(s, 19, &out->money);
 	text_copy(out->id, sizeof(out->id), (const char *)sqlite3_column_text(s, 1));
 	text_copy(out->owner, sizeof(out->owner), (const char *)sqlite3_column_text(s, 2));
 	return out->stop_reason && out->detail && out->isolation && out->labels && out->spec
@@ -175,6 +176,9 @@ int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
 			sandbox->expires_ms, sandbox->labels, sandbox->spec);
 	if (!r)
 		r = put_labels(store, sandbox, err);
+	if (!r && sandbox->terms)
+		r = store_hold_open(store, sandbox->id, sandbox->owner, sandbox->terms,
+			sandbox->created_ms, err);
 	if (!r && replay)
 		r = store_execute(store, err,
 			"UPDATE replay SET resource = ? WHERE owner = ? AND key = ?", "sss",
@@ -190,11 +194,9 @@ int store_sandbox_get(struct store *store, const char *owner, const char *id,
 
 	*out = (struct store_sandbox){0};
 	pthread_mutex_lock(&store->lock);
-	s = owner ? store_prepare(store, err,
-			    "SELECT " COLUMNS " FROM sandbox WHERE id = ? AND owner = ?", "ss", id,
-			    owner)
-		  : store_prepare(
-			    store, err, "SELECT " COLUMNS " FROM sandbox WHERE id = ?", "s", id);
+	s = owner ? store_prepare(store, err, "SELECT " COLUMNS FROM "WHERE id = ? AND owner = ?",
+			    "ss", id, owner)
+		  : store_prepare(store, err, "SELECT " COLUMNS FROM "WHERE id = ?", "s", id);
 	r = store_row(store, s, err);
 	if (!r && take(s, out)) {
 		store_sandbox_fini(out);
@@ -213,7 +215,7 @@ static sqlite3_stmt *filtered(
 	sqlite3_stmt *s = NULL;
 	int at = 0, code;
 
-	buffer_printf(&sql, "SELECT " COLUMNS " FROM sandbox WHERE deleted_ms = 0 AND seq > ?");
+	buffer_printf(&sql, "SELECT " COLUMNS FROM "WHERE deleted_ms = 0 AND seq > ?");
 	if (f->owner)
 		buffer_add_text(&sql, " AND owner = ?");
 	if (f->name)
@@ -305,7 +307,13 @@ int store_sandbox_ready(struct store *store, const char *id, const char *isolati
 		"UPDATE sandbox SET state = 1, isolation = ?, ready_ms = ?, active_ms = ?,"
 		" expires_ms = ? WHERE id = ? AND state = 0",
 		"siiis", isolation, now_ms, now_ms, expires_ms, id);
-	return changed(store, r, err);
+	if (!r && sqlite3_changes(store->db) == 0)
+		r = error_set(err, -ESTALE, "the sandbox is beyond that state");
+	if (!r) /* the hold begins to run */
+		r = store_execute(store, err,
+			"UPDATE hold SET until_ms = ?, seen_ms = ? WHERE sandbox = ?", "iis",
+			expires_ms, now_ms, id);
+	return store_end(store, r, err);
 }
 
 int store_sandbox_stopping(struct store *store, const char *id, struct error *err)
@@ -322,14 +330,18 @@ int store_sandbox_stopping(struct store *store, const char *id, struct error *er
 int store_sandbox_stopped(struct store *store, const char *id, const char *reason,
 	const char *detail, int64_t now_ms, struct error *err)
 {
+	char why[32];
 	int r = store_begin(store, true, err);
 
 	if (r)
 		return r;
-	r = store_execute(store, err,
-		"UPDATE sandbox SET state = 3, stop_reason = ?, detail = ?, ended_ms = ?"
-		" WHERE id = ? AND state < 3",
-		"ssis", reason, detail, now_ms, id);
+	text_copy(why, sizeof(why), reason);
+	r = store_hold_close(store, id, now_ms, why, sizeof(why), err);
+	if (!r)
+		r = store_execute(store, err,
+			"UPDATE sandbox SET state = 3, stop_reason = ?, detail = ?, ended_ms = ?"
+			" WHERE id = ? AND state < 3",
+			"ssis", why, detail, now_ms, id);
 	return changed(store, r, err);
 }
 
