@@ -34,8 +34,11 @@ class Sealmark:
     env: dict[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        env = {k: v for k, v in os.environ.items() if not k.startswith("SEALMARK_")}
-        return {**env, "LC_ALL": "C.UTF-8", "SEALMARK_HOME": str(self.home), **self.env}
+        strange = ("SEALMARK_", "RUNTIME_")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(strange)}
+        # nobody's login: without one, commands work on this host alone
+        ours = {"LC_ALL": "C.UTF-8", "SEALMARK_HOME": str(self.home)}
+        return {**env, **ours, "XDG_CONFIG_HOME": str(self.home / "config"), **self.env}
 
     def run(
         self,

@@ -51,6 +51,7 @@ struct cli_option {
 	size_t offset;        /* of the field in the command's options structure */
 	uint64_t least, most; /* for the number parsers; most 0: no upper bound */
 	bool hidden;          /* not in help and manual; for tests */
+	bool common;          /* of all commands that use a server; the manual has it once */
 };
 #define CLI_OPTION(name_, letter_, argument_, help_, example_, parse_, offset_, ...)               \
 	{                                                                                          \
@@ -88,7 +89,8 @@ struct cli_command {
 	const void *defaults;             /* initial options structure; NULL: all zero */
 	size_t size;                      /* of the options structure */
 	unsigned least, most;             /* operands wanted; most 0 with least 0: none */
-	bool rest; /* the first operand ends the options (a command with options of its own) */
+	unsigned rest; /* so many operands end the options (a command with its own follows); 0: none
+			*/
 
 	/* Returns an enum cli_status (or the status of what it ran). A message set in err is
 	 * printed by main, on one line after "sealmark: "; with CLI_USAGE where to find help
@@ -99,6 +101,17 @@ struct cli_command {
 
 extern const struct cli_command cli_grade;
 extern const struct cli_command cli_sandbox_run;
+extern const struct cli_command cli_sandbox_create;
+extern const struct cli_command cli_sandbox_exec;
+extern const struct cli_command cli_sandbox_cp;
+extern const struct cli_command cli_sandbox_cat;
+extern const struct cli_command cli_sandbox_ls;
+extern const struct cli_command cli_sandbox_get;
+extern const struct cli_command cli_sandbox_stop;
+extern const struct cli_command cli_sandbox_pause;
+extern const struct cli_command cli_sandbox_wake;
+extern const struct cli_command cli_sandbox_extend;
+extern const struct cli_command cli_sandbox_rm;
 extern const struct cli_command cli_image_ls;
 extern const struct cli_command cli_image_show;
 extern const struct cli_command cli_serve;
@@ -148,5 +161,7 @@ bool cli_utf8(void);
 int cli_cancel_fd(void);
 /* The signal that came, 0 if none; does not block. */
 int cli_cancel_signal(int cancel_fd);
+/* Write all of it, when there is room; -EINTR when a signal came first, else negative errno. */
+int cli_write_out(int fd, int cancel_fd, const void *bytes, size_t count);
 
 #endif

@@ -306,39 +306,12 @@ struct output {
 	int cancel_fd;
 };
 
-/* A pipe or terminal is written when it has room and in pieces that fit: Ctrl-C must not wait for
- * a reader that has stopped reading. */
-static int write_out(int fd, int cancel_fd, const uint8_t *bytes, size_t count)
-{
-	struct stat st;
-	bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-
-	while (count) {
-		struct pollfd fds[] = {{.fd = fd, .events = POLLOUT}, {cancel_fd, POLLIN, 0}};
-		size_t piece = is_file || count < PIPE_BUF ? count : PIPE_BUF;
-		ssize_t n;
-
-		if (!is_file && poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
-			return -errno;
-		if (fds[1].revents)
-			return -EINTR;
-		n = write(fd, bytes, piece);
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return -errno;
-		if (n > 0) {
-			bytes += n;
-			count -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 static int on_output(void *context, enum wire_channel channel, const void *bytes, size_t count)
 {
 	const struct output *out = context;
 
-	return write_out(channel == WIRE_STDERR ? STDERR_FILENO : STDOUT_FILENO, out->cancel_fd,
-		bytes, count);
+	return cli_write_out(channel == WIRE_STDERR ? STDERR_FILENO : STDOUT_FILENO,
+		out->cancel_fd, bytes, count);
 }
 
 /* --- how it ended --- */
@@ -545,6 +518,6 @@ const struct cli_command cli_sandbox_run = {
 	.size = sizeof(struct run_options),
 	.least = 1,
 	.most = UINT_MAX,
-	.rest = true,
+	.rest = 1,
 	.run = run_run,
 };

@@ -85,7 +85,7 @@ static void put_synopsis(FILE *to, const struct cli_command *command)
 	if (command->options && command->options[0].name)
 		fputs(" [OPTION]...", to);
 	if (command->operands)
-		fprintf(to, "%s %s", command->rest ? " --" : "", command->operands);
+		fprintf(to, "%s %s", command->rest == 1 ? " --" : "", command->operands);
 	fputc('\n', to);
 }
 
@@ -160,8 +160,9 @@ void cli_help_tables(FILE *to, const struct cli_command *const *commands)
 		for (const struct cli_option *o = c->options; o && o->name; o++) {
 			if (o->hidden)
 				continue;
-			fprintf(to, "option\t%s\t--%s\t%.1s\t%s\t%s\n", c->name, o->name,
-				&o->letter, o->argument ? o->argument : "", o->help);
+			fprintf(to, "%s\t%s\t--%s\t%.1s\t%s\t%s\n", o->common ? "common" : "option",
+				c->name, o->name, &o->letter, o->argument ? o->argument : "",
+				o->help);
 		}
 	}
 }

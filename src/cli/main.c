@@ -170,7 +170,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	cli_options_fini(command, options);
 	if (!err.message[0])
 		return status;
-	if (status == CLI_USAGE)
+	/* a server's refusal is not put right by reading the help */
+	if (status == CLI_USAGE && err.code != -EREMOTEIO)
 		log_error("%s: %s (sealmark %s --help)", command->name, error_message(&err),
 			command->name);
 	else

@@ -153,7 +153,7 @@ static int check_operands(struct parse *p, const char **operands, size_t count)
 	if (count < c->least) {
 		operand_name(c, count, name, sizeof(name));
 		return error_set(p->err, -EINVAL, "%s is missing: sealmark %s %s%s", name, c->name,
-			c->rest ? "[OPTION]... -- " : "", c->operands);
+			c->rest == 1 ? "[OPTION]... -- " : "", c->operands);
 	}
 	if (count <= c->most)
 		return 0;
@@ -183,7 +183,7 @@ int cli_parse(const struct cli_command *command, const char *const *argv, size_t
 
 		if (ended || word[0] != '-' || !word[1]) {
 			operands[n++] = word;
-			ended = ended || command->rest;
+			ended = ended || (command->rest && n >= command->rest);
 		} else if (strcmp(word, "--") == 0) {
 			ended = true;
 		} else if (word[1] == '-') {

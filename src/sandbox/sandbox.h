@@ -242,6 +242,12 @@ int sandbox_put_tar_from(struct sandbox *s, const char *path,
 	uint32_t gid, struct error *err);
 int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint32_t uid,
 	uint32_t gid, uint64_t limit_bytes, struct error *err);
+/* Pack what is in a host directory as tar, compressed or not, piece by piece into `sink`, whose
+ * negative errno ends it (with a message of its own). Links are not followed; what is neither file,
+ * folder nor link is refused, as is more than limit_bytes of files (0: no limit). */
+int tree_pack(int dir_fd, uint64_t limit_bytes, bool gzip,
+	int (*sink)(void *context, const void *bytes, size_t count), void *context,
+	struct error *err);
 int sandbox_get_tar(struct sandbox *s, const char *path, uint32_t as,
 	int (*on_bytes)(void *context, const void *bytes, size_t count), void *context,
 	struct error *err);

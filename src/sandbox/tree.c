@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 - a host directory into a sandbox, packed by libarchive. */
+/* SPDX-License-Identifier: Apache-2.0 - a host directory as tar, and into a sandbox (libarchive).
+ */
 #include "sandbox/internal.h"
 
 #include "base/cleanup.h"
@@ -20,7 +21,8 @@
 
 /* A tree on its way. */
 struct pack {
-	struct operation op;
+	int (*sink)(void *context, const void *bytes, size_t count);
+	void *context;
 	struct archive *archive;
 	struct error *err;
 	int result;    /* 0 as long as bytes are sent */
@@ -34,7 +36,7 @@ static la_ssize_t send_packed(struct archive *a, void *context, const void *byte
 
 	/* a failure told to libarchive would make it lose memory: after one, bytes are dropped */
 	if (!p->result)
-		p->result = op_input(&p->op, bytes, count, p->err);
+		p->result = p->sink(p->context, bytes, count);
 	return (la_ssize_t)count;
 }
 
@@ -206,34 +208,65 @@ static int add_directory(struct pack *p, int dir_fd, int depth)
 	return r;
 }
 
-int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint32_t uid,
-	uint32_t gid, uint64_t limit_bytes, struct error *err)
+int tree_pack(int dir_fd, uint64_t limit_bytes, bool gzip,
+	int (*sink)(void *context, const void *bytes, size_t count), void *context,
+	struct error *err)
 {
-	uint8_t frame[WIRE_HEADER + WIRE_PATH_MAX + 64];
 	struct error own = {0};
-	struct pack p = {.err = err ? err : &own, .left = limit_bytes ? limit_bytes : UINT64_MAX};
-	int n, r;
+	struct pack p = {.sink = sink,
+		.context = context,
+		.err = err ? err : &own,
+		.left = limit_bytes ? limit_bytes : UINT64_MAX};
+	int r = 0;
 
-	op_begin(s, &p.op);
-	n = wire_put_tar_in(frame, sizeof(frame), p.op.stream, 0,
-		&(struct wire_tar_in){
-			.path = wire_str(path), .uid = uid, .gid = gid, .flags = WIRE_PARENTS});
-	r = op_request(&p.op, frame, n, p.err);
-	if (r)
-		return r;
 	p.archive = archive_write_new();
 	if (!p.archive || archive_write_set_format_pax_restricted(p.archive) != ARCHIVE_OK ||
+		(gzip && (archive_write_add_filter_gzip(p.archive) != ARCHIVE_OK ||
+				 archive_write_set_options(
+					 p.archive, "gzip:compression-level=1,gzip:!timestamp") !=
+					 ARCHIVE_OK)) ||
 		archive_write_set_bytes_per_block(p.archive, 65536) != ARCHIVE_OK ||
-		archive_write_set_bytes_in_last_block(p.archive, 512) != ARCHIVE_OK ||
+		archive_write_set_bytes_in_last_block(p.archive, gzip ? 1 : 512) != ARCHIVE_OK ||
 		archive_write_open(p.archive, &p, NULL, send_packed, NULL) != ARCHIVE_OK)
 		r = error_set(p.err, -ENOMEM, "cannot start an archive");
 	if (!r)
-		r = add_directory(&p, host_dir_fd, 0);
+		r = add_directory(&p, dir_fd, 0);
 	if (!r && archive_write_close(p.archive) != ARCHIVE_OK)
 		r = broken(&p);
 	if (r && !p.result)
 		p.result = r;
 	archive_write_free(p.archive);
-	r = p.result;
-	return op_conclude(&p.op, r, path, p.err);
+	return p.result;
+}
+
+/* A tree on its way into a sandbox. */
+struct transfer {
+	struct operation op;
+	struct error *err;
+};
+
+static int send_input(void *context, const void *bytes, size_t count)
+{
+	struct transfer *t = context;
+
+	return op_input(&t->op, bytes, count, t->err);
+}
+
+int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint32_t uid,
+	uint32_t gid, uint64_t limit_bytes, struct error *err)
+{
+	uint8_t frame[WIRE_HEADER + WIRE_PATH_MAX + 64];
+	struct error own = {0};
+	struct transfer t = {.err = err ? err : &own};
+	int n, r;
+
+	op_begin(s, &t.op);
+	n = wire_put_tar_in(frame, sizeof(frame), t.op.stream, 0,
+		&(struct wire_tar_in){
+			.path = wire_str(path), .uid = uid, .gid = gid, .flags = WIRE_PARENTS});
+	r = op_request(&t.op, frame, n, t.err);
+	if (r)
+		return r;
+	r = tree_pack(host_dir_fd, limit_bytes, false, send_input, &t, t.err);
+	return op_conclude(&t.op, r, path, t.err);
 }

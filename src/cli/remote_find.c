@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 - sandboxes by id or name, and paths in them. */
+#include "cli/remote.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HOME_IN_GUEST "/workspace"
+
+static bool is_uuid(const char *text)
+{
+	static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+	size_t i = 0;
+
+	for (; shape[i]; i++) {
+		if (shape[i] == '-' ? text[i] != '-'
+				    : !text[i] || !strchr("0123456789abcdefABCDEF", text[i]))
+			return false;
+	}
+	return !text[i];
+}
+
+int remote_sandbox_id(struct remote *r, const char *reference, char *id, struct error *err)
+{
+	struct buffer path = {0};
+	json_t *answer = NULL;
+	const json_t *found;
+	int status;
+
+	if (is_uuid(reference))
+		return text_copy(id, REMOTE_ID_SIZE, reference) ? CLI_OURS : CLI_OK;
+	if (strlen(reference) > 128)
+		return cli_usage(
+			err, "\"%.40s...\" is neither the id nor the name of a sandbox", reference);
+	buffer_add_text(&path, "/v1/sandboxes");
+	remote_query(&path, "name", reference);
+	remote_query(&path, "limit", "1");
+	status = remote_call(r, &(struct remote_call){.method = "GET", .path = buffer_text(&path)},
+		&answer, err);
+	buffer_fini(&path);
+	if (status)
+		return status;
+	found = json_array_get(json_object_get(answer, "data"), 0);
+	if (!found)
+		status = cli_usage(err,
+			"no sandbox has the id or the name \"%.128s\" (sealmark sandbox ls)",
+			reference);
+	else if (!is_uuid(json_text(found, "id")))
+		status = cli_ours(err, "the server's list has no ids");
+	else
+		text_copy(id, REMOTE_ID_SIZE, json_text(found, "id"));
+	json_decref(answer);
+	return status;
+}
+
+int remote_sandbox_path(struct remote *r, const char *reference, const char *suffix,
+	struct buffer *path, struct error *err)
+{
+	char id[REMOTE_ID_SIZE];
+	int status = remote_sandbox_id(r, reference, id, err);
+
+	if (!status && buffer_printf(path, "/v1/sandboxes/%s%s", id, suffix))
+		status = cli_ours(err, "out of memory");
+	return status;
+}
+
+size_t remote_box_prefix(const char *operand)
+{
+	size_t n = strcspn(operand, ":/");
+
+	return operand[n] == ':' ? n : 0;
+}
+
+int remote_guest_path(const char *path, struct buffer *out)
+{
+	if (*path != '/' && buffer_add_text(out, HOME_IN_GUEST))
+		return -ENOMEM;
+	if (*path && *path != '/' && buffer_add_text(out, "/"))
+		return -ENOMEM;
+	return buffer_add_text(out, path);
+}

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line against a running server: sandboxes, commands, files, statuses, Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from serving import Server
+from support import PROGRAM
+
+USAGE, OURS = 2, 3
+Done = subprocess.CompletedProcess[bytes]
+
+
+class Cli:
+    """Runs sealmark with the address and key of a server, and a configuration of its own."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self.folder = folder
+        self.env = {
+            **server.environment(),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+            "SEALMARK_API_URL": server.url,
+            "SEALMARK_API_KEY": server.key,
+        }
+
+    def __call__(self, *args: str | Path, stdin: bytes | None = None, **env: str) -> Done:
+        return subprocess.run(
+            [PROGRAM, *args],
+            env={**self.env, **env},
+            cwd=self.folder,
+            capture_output=True,
+            timeout=90,
+            **({"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}),
+        )
+
+    def good(self, *args: str | Path, stdin: bytes | None = None, **env: str) -> str:
+        done = self(*args, stdin=stdin, **env)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def start(self, *args: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [PROGRAM, *args],
+            env=self.env,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+
+@pytest.fixture
+def cli(server: Server, tmp_path: Path) -> Cli:
+    return Cli(server, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def box_of_all(server: Server) -> Iterator[str]:
+    """A sandbox for tests that leave nothing in it that others could see."""
+    made = server.create(memoryMiB=512)
+    yield made
+    server.ask("DELETE", f"/v1/sandboxes/{made}")
+
+
+# --- sandboxes ------------------------------------------------------------------------------------
+
+
+def test_a_sandbox_from_begin_to_end(cli: Cli) -> None:
+    made = cli.good("sandbox", "create", "--name", "life", "--label", "cli=a b", "-m", "256M")
+    box = made.strip()
+    record = json.loads(cli.good("sandbox", "get", "life", "--json"))
+    assert (record["id"], record["state"], record["memoryMiB"]) == (box, "running", 256)
+    assert record["labels"] == {"cli": "a b"}
+    assert box in cli.good("sandbox", "ls", "--label", "cli=a b")
+    assert box not in cli.good("sandbox", "ls", "--label", "cli=other")
+    assert cli.good("sandbox", "ls", "-q", "--label", "cli=a b").split() == [box]
+    before = record["expiresAt"]
+    cli.good("sandbox", "extend", "life", "--by", "10m")
+    assert json.loads(cli.good("sandbox", "get", box, "--json"))["expiresAt"] > before
+    again = cli.good("sandbox", "create", "--name", "life", "--reuse")
+    assert again.strip() == box
+    cli.good("sandbox", "stop", "life")
+    record = json.loads(cli.good("sandbox", "get", box, "--json", "--wait-for", "stopped"))
+    assert record["stopReason"] == "requested"
+    listed = json.loads(cli.good("sandbox", "ls", "--all", "--json", "--label", "cli=a b"))
+    assert [row["id"] for row in listed] == [box]
+    cli.good("sandbox", "rm", box)
+    assert cli("sandbox", "get", box).returncode == USAGE
+    assert cli("sandbox", "rm", "--force", box).returncode == 0
+
+
+def test_create_says_what_is_wrong(cli: Cli) -> None:
+    for args, says in (
+        (["--label", "x"], '--label: "x": must be NAME=VALUE'),
+        (["--memory", "1M"], "must be from 128M"),
+        (["--reuse"], "needs a --name"),
+        (["--internet", "--no-internet"], "exclude each other"),
+        (["--lable", "a=b"], "did you mean --label?"),
+        (["--image", "nonsuch"], "image_not_found"),
+        (["--on-lease-end", "burn"], "onLeaseEnd"),
+    ):
+        done = cli("sandbox", "create", *args)
+        assert done.returncode == USAGE, args
+        assert says in done.stderr.decode()
+        assert done.stdout == b""
+
+
+# --- exec -----------------------------------------------------------------------------------------
+
+
+def test_exec_passes_bytes_and_status(cli: Cli, box_of_all: str) -> None:
+    raw = bytes(range(256)) * 400
+    done = cli(
+        "sandbox", "exec", box_of_all, "--", "sh", "-c", "cat; echo e >&2; exit 7", stdin=raw
+    )
+    assert (done.returncode, done.stderr) == (7, b"e\n")
+    assert done.stdout == raw
+    done = cli("sandbox", "exec", box_of_all, "sh", "-c", "kill -TERM $$")
+    assert done.returncode == 128 + signal.SIGTERM
+    assert cli("sandbox", "exec", box_of_all, "/etc/passwd").returncode == 126
+    assert cli("sandbox", "exec", box_of_all, "nonsuch").returncode == 127
+
+
+def test_exec_options(cli: Cli, box_of_all: str) -> None:
+    out = cli.good(
+        *("sandbox", "exec", "-e", "A=b c", "--cwd", "/tmp", "--user", "root", box_of_all, "--"),
+        *("sh", "-c", 'echo "$A" "$PWD" $(id -u)'),
+    )
+    assert out == "b c /tmp 0\n"
+    # options of the command are its own, also -h
+    assert cli.good("sandbox", "exec", box_of_all, "echo", "-h", "--json") == "-h --json\n"
+    done = cli("sandbox", "exec", box_of_all, "--timeout", "300ms", "--", "sleep", "60")
+    assert done.returncode == 124
+    assert b"time limit of 300ms reached" in done.stderr
+
+
+def test_exec_json_is_one_document(cli: Cli, box_of_all: str) -> None:
+    done = cli(
+        "sandbox", "exec", "--json", box_of_all, "sh", "-c", "echo ö; printf '\\377' >&2; exit 3"
+    )
+    document = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert document["stdout"] == "ö\n"
+    assert document["stderrBase64"] == "/w=="
+    assert (document["exitCode"], document["timedOut"]) == (3, False)
+
+
+def test_input_that_is_too_large_runs_nothing(cli: Cli, box_of_all: str) -> None:
+    done = cli("sandbox", "exec", box_of_all, "sh", "-c", "echo ran", stdin=bytes((2 << 20) + 1))
+    assert (done.returncode, done.stdout) == (USAGE, b"")
+    assert b"more than 2 MiB" in done.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_the_command_there(
+    cli: Cli, server: Server, box_of_all: str, how: signal.Signals
+) -> None:
+    command = cli.start("sandbox", "exec", box_of_all, "sh", "-c", "echo $$; exec sleep 300")
+    assert command.stdout
+    pid = int(command.stdout.readline())
+    command.send_signal(how)
+    assert command.wait(30) == (-how if how == signal.SIGKILL else 128 + how)
+    # the server may notice a moment later; the command waits for the end, and is ended itself
+    gone = f"while kill -0 {pid} 2>/dev/null; do sleep 0.05; done; echo gone"
+    assert server.run(box_of_all, gone, timeoutMs=20000)["stdout"] == "gone\n"
+
+
+def test_a_reader_that_goes_away(cli: Cli, box_of_all: str) -> None:
+    command = cli.start("sandbox", "exec", box_of_all, "yes")
+    assert command.stdout
+    assert command.stdout.read(2) == b"y\n"
+    command.stdout.close()
+    assert command.wait(30) == 141
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_a_folder_there_and_back(cli: Cli, box_of_all: str) -> None:
+    there = cli.folder / "there"
+    (there / "sub" / "empty").mkdir(parents=True)
+    (there / "run.sh").write_bytes(b"#!/bin/sh\n")
+    (there / "run.sh").chmod(0o755)
+    (there / "sub" / "big ö").write_bytes(os.urandom(3 << 20))  # through an upload in pieces
+    (there / "sub" / "link").symlink_to("../run.sh")
+    cli.good("sandbox", "cp", "there", f"{box_of_all}:copy")
+    cli.good("sandbox", "cp", f"{box_of_all}:copy", "back")
+    back = cli.folder / "back"
+    assert sorted(p.relative_to(back) for p in back.rglob("*")) == sorted(
+        p.relative_to(there) for p in there.rglob("*")
+    )
+    assert (back / "sub" / "big ö").read_bytes() == (there / "sub" / "big ö").read_bytes()
+    assert (back / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert os.readlink(back / "sub" / "link") == "../run.sh"
+    names = {
+        row["name"]
+        for row in json.loads(cli.good("sandbox", "ls", f"{box_of_all}:copy", "--json"))["data"]
+    }
+    assert names == {"run.sh", "sub"}
+    # once more onto itself: files are replaced, nothing is added
+    cli.good("sandbox", "cp", f"{box_of_all}:copy", "back")
+    assert not list(back.rglob(".sealmark-*"))
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1])
+def test_a_file_there_and_back(cli: Cli, box_of_all: str, size: int) -> None:
+    data = os.urandom(size)
+    (cli.folder / "file").write_bytes(data)
+    (cli.folder / "file").chmod(0o640)
+    cli.good("sandbox", "cp", "file", f"{box_of_all}:/workspace/new/file")
+    cli.good("sandbox", "cp", f"{box_of_all}:new/file", "back")
+    assert (cli.folder / "back").read_bytes() == data
+    assert (cli.folder / "back").stat().st_mode & 0o777 == 0o640
+    done = cli("sandbox", "cat", f"{box_of_all}:new/file")
+    assert (done.returncode, done.stdout) == (0, data)
+    # into a folder, on both sides
+    cli.good("sandbox", "cp", "file", f"{box_of_all}:/tmp")
+    (cli.folder / "folder").mkdir()
+    cli.good("sandbox", "cp", f"{box_of_all}:/tmp/file", "folder")
+    assert (cli.folder / "folder" / "file").read_bytes() == data
+
+
+def test_what_is_not_there(cli: Cli, box_of_all: str) -> None:
+    for args, says in (
+        (["cp", "gone", f"{box_of_all}:x"], "gone: No such file"),
+        (["cp", f"{box_of_all}:gone", "x"], "/workspace/gone: is not there"),
+        (["cp", "a", "b"], "one of the two must be BOX:PATH"),
+        (["cp", "nosuchbox:a", "b"], 'the id or the name "nosuchbox"'),
+        (["cat", f"{box_of_all}:gone"], "file_not_found"),
+        (["cat", "x"], "must be BOX:PATH"),
+        (["exec", "nosuchbox", "true"], 'the id or the name "nosuchbox"'),
+    ):
+        done = cli("sandbox", *args)
+        assert done.returncode == USAGE, args
+        assert says in done.stderr.decode()
+    assert not (cli.folder / "x").exists()
+
+
+# --- which server ---------------------------------------------------------------------------------
+
+
+def test_no_server_and_no_key(cli: Cli) -> None:
+    done = cli("sandbox", "ls", SEALMARK_API_URL="", SEALMARK_API_KEY="")
+    assert done.returncode == USAGE
+    assert b"no server is known" in done.stderr
+    done = cli("sandbox", "ls", SEALMARK_API_KEY="")
+    assert done.returncode == USAGE
+    assert b"no key for" in done.stderr
+    done = cli("sandbox", "ls", SEALMARK_API_KEY="rtcloud_wrong")
+    assert done.returncode == OURS
+    assert b"unauthorized" in done.stderr
+
+
+def test_the_names_of_the_public_client_are_known(cli: Cli) -> None:
+    key, url = cli.env["SEALMARK_API_KEY"], cli.env["SEALMARK_API_URL"]
+    names = {"SEALMARK_API_KEY": "", "SEALMARK_API_URL": ""}
+    assert cli.good("sandbox", "ls", **names, RUNTIME_API_KEY=key, RUNTIME_API_URL=url + "/")
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("http://sealmark.example", "in the clear"),
+        ("ftp://localhost", "begins with https://"),
+        ("https://user:pw@localhost", "only scheme, host and port"),
+        ("http://localhost:8080/path", "only scheme, host and port"),
+        ("unix:relative", "absolute path"),
+    ],
+)
+def test_addresses_that_are_refused(cli: Cli, url: str, says: str) -> None:
+    done = cli("sandbox", "ls", "--api-url", url)
+    assert done.returncode == USAGE
+    assert says in done.stderr.decode()
+
+
+def test_a_unix_socket(own_server: Callable[..., Server], tmp_path: Path) -> None:
+    server = own_server("--engine", "fake", start=False)
+    path = tmp_path / "s.sock"
+    server.process = subprocess.Popen(
+        [PROGRAM, "serve", "--engine", "fake", "--listen", f"unix:{path}"],
+        env=server.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.process.stdout
+    assert "listening" in server.process.stdout.readline()
+    server.key = server.make_key()
+    cli = Cli(server, tmp_path)
+    assert "no sandbox" in cli.good("sandbox", "ls", SEALMARK_API_URL=f"unix:{path}")
