@@ -310,8 +310,8 @@ static int on_output(void *context, enum wire_channel channel, const void *bytes
 {
 	const struct output *out = context;
 
-	return cli_write_out(channel == WIRE_STDERR ? STDERR_FILENO : STDOUT_FILENO,
-		out->cancel_fd, bytes, count);
+	return cli_write_out(channel == WIRE_STDERR ? STDERR_FILENO : STDOUT_FILENO, out->cancel_fd,
+		bytes, count);
 }
 
 /* --- how it ended --- */
