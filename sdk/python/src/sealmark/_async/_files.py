@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a sandbox."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import IO
+
+from .._archive import UNPACKED_BYTES, Links, pack, unpack
+from .._errors import ArchiveError, NotFoundError, invalid_answer
+from .._protocol import PIECE_BYTES, Request, change, mode_text, segment, without_none
+from .._records import FileEntry, Json, boolean, integer, records, text
+from ._transport import AsyncTransport
+from ._wait import bounded, in_thread
+
+READ_BYTES = 256 << 20
+BYTES = "application/octet-stream"
+ABORT_S = 5.0
+
+
+def _digest(file: IO[bytes]) -> tuple[int, str]:
+    """Size and SHA-256 of what is left of a file; it is at its begin afterwards."""
+    digest = hashlib.sha256()
+    size = 0
+    while piece := file.read(PIECE_BYTES):
+        digest.update(piece)
+        size += len(piece)
+    file.seek(0)
+    return size, digest.hexdigest()
+
+
+class AsyncFiles:
+    """`sandbox.files`. Paths are absolute; the rights are those of the sandbox's user."""
+
+    def __init__(self, transport: AsyncTransport, sandbox_id: str) -> None:
+        self._transport = transport
+        self._base = f"/v1/sandboxes/{segment(sandbox_id)}"
+
+    async def read(self, path: str, *, max_bytes: int = READ_BYTES) -> bytes:
+        """The content of a file of at most `max_bytes` (256 MiB); `download` takes larger ones.
+
+        Raises NotFoundError (`file_not_found`), ConflictError (`is_a_directory`),
+        PermissionDeniedError, or ConnectionError (`answer_too_large`).
+        """
+        return await self._transport.content(self._content(path), max_bytes)
+
+    async def read_text(
+        self, path: str, *, encoding: str = "utf-8", max_bytes: int = READ_BYTES
+    ) -> str:
+        """The same as text. Raises UnicodeDecodeError for what is none."""
+        return (await self.read(path, max_bytes=max_bytes)).decode(encoding)
+
+    async def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        """The content in pieces as they come, of any length."""
+        async with aclosing(self._transport.pieces(self._content(path))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    def _content(self, path: str) -> Request:
+        return Request("GET", f"{self._base}/files/content", query={"path": path}, accept=BYTES)
+
+    async def write(self, path: str, data: str | bytes, *, mode: int | None = None) -> None:
+        """Writes a file whole or not at all, and the folders above it.
+
+        `mode` is 0o644 if the file is new and nothing is given. More than 1 MiB goes up in
+        pieces, and is checked there by its SHA-256.
+        """
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        if len(content) <= PIECE_BYTES:
+            await self._transport.json(
+                change(
+                    "PUT",
+                    f"{self._base}/files/content",
+                    query={"path": path, "mode": mode_text(mode)},
+                    content=content,
+                )
+            )
+            return
+        with tempfile.TemporaryFile(prefix="sealmark-") as file:
+            await in_thread(file.write, content)
+            file.seek(0)
+            await self._write_file(path, file, mode)
+
+    async def _write_file(self, path: str, file: IO[bytes], mode: int | None) -> None:
+        size, sha256 = await in_thread(_digest, file)
+        body = {"path": path, "size": size, "sha256": sha256, "mode": mode_text(mode)}
+        await self._upload("/uploads", without_none(body), file)
+
+    async def _upload(self, route: str, body: Json, file: IO[bytes]) -> None:
+        """Begin, pieces, commit; what is not finished is given up there too."""
+        begun = await self._transport.json(change("POST", self._base + route, body))
+        step = integer(begun, "chunkBytes")
+        if not 0 < step <= PIECE_BYTES:
+            raise invalid_answer("The server wants pieces of a size that the API does not have.")
+        upload = f"{self._base}{route}/{segment(text(begun, 'uploadId'))}"
+        try:
+            offset = 0
+            while piece := await in_thread(file.read, step):
+                await self._transport.json(
+                    Request("PUT", upload, query={"offset": offset}, content=piece)
+                )
+                offset += len(piece)
+            # unpacking takes as long as it takes
+            await self._transport.json(change("POST", upload + ":commit", {}, timeout_s=300.0))
+        except BaseException:
+            await bounded(
+                ABORT_S,
+                lambda: self._transport.json(
+                    change("POST", upload + ":abort", {}, timeout_s=ABORT_S, once=True)
+                ),
+            )
+            raise
+
+    async def list(
+        self,
+        path: str = "/workspace",
+        *,
+        depth: int | None = None,
+        glob: str | None = None,
+        hidden: bool | None = None,
+        limit: int | None = None,
+    ) -> list[FileEntry]:
+        """What is in a folder, `depth` levels (1; 32 with `glob`), at most `limit` (1000) entries.
+
+        `glob` takes only what fits, where `**` is any number of folders; `hidden` takes names
+        that begin with a dot too.
+        """
+        query = {"path": path, "depth": depth, "glob": glob, "hidden": hidden, "limit": limit}
+        answer = await self._transport.json(
+            Request("GET", f"{self._base}/files/list", query={**query})
+        )
+        return [FileEntry.of(entry) for entry in records(answer.get("data"), "the folder")]
+
+    async def stat(self, path: str) -> FileEntry:
+        """What a path is. Raises NotFoundError (`file_not_found`) if it is nothing."""
+        answer = await self._stat(path)
+        if not boolean(answer, "exists", True):
+            raise NotFoundError(f"{path} does not exist.", code="file_not_found", status=404)
+        return FileEntry.of(answer)
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is anything of that name."""
+        return boolean(await self._stat(path), "exists", True)
+
+    async def _stat(self, path: str) -> Json:
+        return await self._transport.json(
+            Request("GET", f"{self._base}/files/stat", query={"path": path})
+        )
+
+    async def mkdir(self, path: str, *, parents: bool = True) -> None:
+        """Makes a folder, and those above it."""
+        await self._change("mkdir", {"path": path, "parents": parents})
+
+    async def remove(self, path: str, *, recursive: bool = False) -> bool:
+        """Removes a file or an empty folder, with `recursive` a full one too; False: was none.
+
+        Raises ConflictError (`directory_not_empty`).
+        """
+        answer = await self._change("remove", {"path": path, "recursive": recursive})
+        return boolean(answer, "removed", True)
+
+    async def rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
+        """Moves it. Raises ConflictError (`already_exists`) unless `overwrite`."""
+        await self._change("rename", {"from": source, "to": target, "overwrite": overwrite})
+
+    async def chmod(self, path: str, mode: int) -> None:
+        """Sets the mode, as 0o755."""
+        await self._change("chmod", {"path": path, "mode": mode_text(mode)})
+
+    async def _change(self, verb: str, body: Json) -> Json:
+        return await self._transport.json(change("POST", f"{self._base}/files:{verb}", body))
+
+    async def upload(
+        self,
+        local: str | os.PathLike[str],
+        remote: str,
+        *,
+        links: Links = "refuse",
+        user: str | None = None,
+    ) -> None:
+        """Copies a folder's content into the folder `remote`, or a file to the path `remote`.
+
+        Modes are kept; owners are not. Links, devices and the like raise ArchiveError before
+        anything is sent, or are left out with `links="skip"`. `user="root"` writes as root.
+        """
+        if not await in_thread(os.path.isdir, local):
+            with open(local, "rb") as file:
+                mode = os.fstat(file.fileno()).st_mode & 0o777
+                await self._write_file(remote, file, mode)
+            return
+        with await in_thread(pack, local, links) as archive:
+            size = os.fstat(archive.fileno()).st_size
+            if size > PIECE_BYTES:
+                body = {"path": remote, "gzip": False, "user": user}
+                await self._upload("/files/archive/uploads", without_none(body), archive)
+            else:
+                await self._transport.json(
+                    change(
+                        "PUT",
+                        f"{self._base}/files/archive",
+                        query={"path": remote, "user": user},
+                        content=archive.read(),
+                    )
+                )
+
+    async def download(
+        self,
+        remote: str,
+        local: str | os.PathLike[str],
+        *,
+        links: Links = "refuse",
+        max_bytes: int = UNPACKED_BYTES,
+        user: str | None = None,
+    ) -> None:
+        """Copies the content of a folder into the folder `local`, or a file to the path `local`.
+
+        What the sandbox sends is not trusted: names that lead out of `local`, links and
+        devices, and more than `max_bytes` (4 GiB) raise ArchiveError, and nothing is put in
+        place. `links="skip"` leaves links out instead. A folder that is there is merged into.
+        """
+        kind = "directory" if user == "root" else (await self.stat(remote)).type
+        if kind != "directory":
+            await self._download_file(remote, Path(local), max_bytes)
+            return
+        request = Request(
+            "GET",
+            f"{self._base}/files/archive",
+            query={"path": remote, "gzip": True, "user": user},
+            accept="application/x-tar",
+        )
+        with tempfile.TemporaryFile(prefix="sealmark-") as file:
+            await self._into(file, request, max_bytes)
+            file.seek(0)
+            await in_thread(unpack, file, local, links, max_bytes)
+
+    async def _into(self, file: IO[bytes], request: Request, most: int) -> None:
+        left = most
+        async with aclosing(self._transport.pieces(request)) as pieces:
+            async for piece in pieces:
+                left -= len(piece)
+                if left < 0:
+                    raise ArchiveError(
+                        f"It is more than {most} bytes.",
+                        code="answer_too_large",
+                        hint="Raise max_bytes.",
+                    )
+                await in_thread(file.write, piece)
+
+    async def _download_file(self, remote: str, local: Path, most: int) -> None:
+        """Under another name first: a copy that breaks off leaves no short file."""
+        local.absolute().parent.mkdir(parents=True, exist_ok=True)
+        fd, name = tempfile.mkstemp(prefix=".sealmark-", dir=local.absolute().parent)
+        try:
+            with open(fd, "wb") as file:
+                await self._into(file, self._content(remote), most)
+            os.chmod(name, 0o644)
+            os.replace(name, local)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images: built, named, looked up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from .._errors import BuildError, ConnectionError, SealmarkError, error_of_object
+from .._protocol import Request, change, pause, segment, without_none
+from .._records import Image, Json, LogLine, integer, text
+from ._page import AsyncPage
+from ._transport import AsyncTransport
+from ._wait import call, sleep
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UNDER_WAY = ("queued", "building")
+LOG_SILENCE_S = 600.0
+POLL_S = 1.0
+
+
+class AsyncImages:
+    """`runtime.images`. A reference is an id, `name`, `name:tag` or `name@version`."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def create(
+        self,
+        *,
+        name: str | None = None,
+        recipe: Mapping[str, Any] | None = None,
+        dockerfile: str | None = None,
+        files: Mapping[str, str] | None = None,
+        build_args: Mapping[str, str] | None = None,
+        tags: Sequence[str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        **more: Any,
+    ) -> Image:
+        """Asks for a build and does not wait for it.
+
+        Give one source: `recipe` with any of base, apt, pip, npm, commands, files, env and
+        workdir, or the text of a `dockerfile`, with the `files` that it copies. What is given
+        beyond these is passed on as it is.
+        """
+        body = without_none(
+            {
+                "name": name,
+                "recipe": dict(recipe) if recipe is not None else None,
+                "dockerfile": dockerfile,
+                "files": dict(files) if files is not None else None,
+                "buildArgs": dict(build_args) if build_args is not None else None,
+                "tags": list(tags) if tags is not None else None,
+                "labels": dict(labels) if labels is not None else None,
+                **more,
+            }
+        )
+        request = change("POST", "/v1/images", body, key=idempotency_key)
+        return Image.of(await self._transport.json(request))
+
+    async def build(
+        self, *, on_log: Callable[[LogLine], object] | None = None, **source: Any
+    ) -> Image:
+        """Builds an image (arguments as `create`) and waits until it is ready.
+
+        `on_log` gets each line of the log. Raises BuildError when the build fails.
+        """
+        image = await self.create(**source)
+        if on_log is not None:
+            async with aclosing(self.follow_logs(image.id)) as lines:
+                async for line in lines:
+                    await call(on_log, line)
+            image = await self.get(image.id)
+        while image.state in _UNDER_WAY:
+            await sleep(POLL_S)
+            image = await self.get(image.id)
+        if image.state != "ready":
+            raise BuildError(
+                f"The image could not be built: {image.error or image.state}",
+                code="image_build_failed",
+                details={"image": image.info},
+                hint=f"images.logs({image.id!r}) has the whole log.",
+            )
+        return image
+
+    async def follow_logs(self, image_id: str, *, after: int = 0) -> AsyncGenerator[LogLine, None]:
+        """The lines of a build's log after line `after`, until it is done."""
+        fruitless = 0
+        while True:
+            before, failure, goes_on = after, None, False
+            request = Request(
+                "GET",
+                f"/v1/images/{segment(image_id)}/logs",
+                query={"after": after, "follow": True},
+                accept="application/x-ndjson",
+                timeout_s=LOG_SILENCE_S,
+            )
+            try:
+                async with aclosing(self._transport.lines(request)) as lines:
+                    async for event in lines:
+                        kind = text(event, "type")
+                        if kind == "line":
+                            line = LogLine.of(event)
+                            if line.seq > after:
+                                after = line.seq
+                                yield line
+                        elif kind == "continue":
+                            after, goes_on = max(after, integer(event, "after")), True
+                            break
+                        elif kind == "error":
+                            raise error_of_object(event.get("error"), 0)
+                        elif kind == "done":
+                            return
+            except SealmarkError as error:
+                if not error.retryable:
+                    raise
+                failure = error
+            if goes_on or after > before:
+                fruitless = 0
+                continue
+            if fruitless >= self._transport.settings.max_retries:
+                raise failure or ConnectionError(
+                    "The log ends before the build does.", code="connection_error"
+                )
+            await sleep(pause(failure or SealmarkError(""), fruitless) or 0)
+            fruitless += 1
+
+    async def logs(self, image_id: str, *, after: int = 0) -> Json:
+        """The log so far, as `{"lines": [...], "nextAfter": n, "done": ...}`."""
+        return await self._transport.json(
+            Request("GET", f"/v1/images/{segment(image_id)}/logs", query={"after": after})
+        )
+
+    async def get(self, image_id: str) -> Image:
+        """One version, by its id. Raises NotFoundError (`image_not_found`)."""
+        return Image.of(
+            await self._transport.json(Request("GET", f"/v1/images/{segment(image_id)}"))
+        )
+
+    async def resolve(self, reference: str) -> Image:
+        """What a reference names now. Raises NotFoundError (`image_not_found`)."""
+        return Image.of(
+            await self._transport.json(
+                Request("GET", "/v1/images/resolve", query={"ref": reference})
+            )
+        )
+
+    async def list(
+        self, *, name: str | None = None, state: str | None = None, limit: int | None = None
+    ) -> AsyncPage[Image]:
+        """Versions, the newest first; iterating over it fetches further pages of `limit`."""
+
+        async def fetch(cursor: str | None) -> Json:
+            query = {"name": name, "state": state, "limit": limit, "cursor": cursor}
+            return await self._transport.json(Request("GET", "/v1/images", query={**query}))
+
+        return AsyncPage(fetch, Image.of, await fetch(None))
+
+    async def tag(self, reference: str, tag: str) -> Image:
+        """Lets `name:tag` name this version."""
+        return await self._named(reference, "tag", tag)
+
+    async def untag(self, reference: str, tag: str) -> Image:
+        """Takes the tag away."""
+        return await self._named(reference, "untag", tag)
+
+    async def _named(self, reference: str, verb: str, tag: str) -> Image:
+        path = f"/v1/images/{segment(await self._id(reference))}:{verb}"
+        return Image.of(await self._transport.json(change("POST", path, {"tag": tag})))
+
+    async def delete(self, reference: str) -> None:
+        """Removes one version with its tags."""
+        path = f"/v1/images/{segment(await self._id(reference))}:delete"
+        await self._transport.json(change("POST", path, {}))
+
+    async def _id(self, reference: str) -> str:
+        if _UUID.fullmatch(reference):
+            return reference
+        return (await self.resolve(reference)).id

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the asynchronous client waits (its blocking twin is written by hand)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Lock = asyncio.Lock
+
+# A task that waits can be cancelled at any await, so its commands are read as streams: a command
+# ends when the reader of its stream goes away.
+CANCELLED_ANYWHERE = True
+
+
+async def sleep(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Work on files beside the loop."""
+    return await asyncio.to_thread(work, *args, **kwargs)
+
+
+async def bounded(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+    """Does it if it can be done in time; what goes wrong is not told."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work()
+    except (Exception, asyncio.CancelledError):  # noqa: BLE001, S110
+        pass
+
+
+async def call(callback: Callable[[T], object], value: T) -> None:
+    """A callback may be a coroutine function."""
+    answer = callback(value)
+    if isinstance(answer, Awaitable):
+        await answer

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the blocking client waits (the twin of _async/_wait.py, written by hand)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Lock = threading.Lock
+
+# Only Ctrl-C ends a blocking call, so a command whose output nobody follows is one plain answer,
+# which is kept by the server and can be asked for again.
+CANCELLED_ANYWHERE = False
+
+
+def sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Where there is no loop to be held up it is done here."""
+    return work(*args, **kwargs)
+
+
+def bounded(seconds: float, work: Callable[[], object]) -> None:
+    """Does it if it can be done; what goes wrong is not told. The work bounds its own time."""
+    try:
+        work()
+    except Exception:  # noqa: BLE001, S110
+        pass
+
+
+def call(callback: Callable[[T], object], value: T) -> None:
+    callback(value)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The SDKs of sdk/ against a running server: the programs that must run, their READMEs."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from serving import Server
+from support import PROGRAM
+
+SDK = Path(__file__).resolve().parents[2] / "sdk"
+PYTHON = SDK / "python"
+
+
+def environment(server: Server) -> dict[str, str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SEALMARK_", "RUNTIME_"))}
+    return {
+        **clean,
+        "SEALMARK_API_URL": server.url,
+        "SEALMARK_API_KEY": server.key,
+        "PYTHONPATH": str(PYTHON / "src"),
+    }
+
+
+def run(server: Server, *command: object) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        env=environment(server),
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """What a student handed in, and the tests of it."""
+    student, tests = tmp_path / "student", tmp_path / "tests"
+    student.mkdir()
+    tests.mkdir()
+    (student / "hw.py").write_text("def double(x):\n    return 2 * x\n")
+    (tests / "test_hw.py").write_text(
+        "from hw import double\n\n\ndef test_double():\n    assert double(21) == 42\n"
+    )
+    return student, tests
+
+
+# --- Python -----------------------------------------------------------------------------------
+
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", (PYTHON / "README.md").read_text(), re.M | re.S)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_the_readme(block: str, server: Server) -> None:
+    run(server, sys.executable, "-c", block)
+
+
+def test_grading_a_folder(server: Server, folders: tuple[Path, Path]) -> None:
+    out = run(server, sys.executable, PYTHON / "examples" / "grade.py", *folders)
+    assert out.startswith("exit code 0, timed out: False\n"), out
+    assert "1 passed" in out
+    assert out.endswith("gone\n"), out
+
+
+def test_more_students_than_there_is_room_for(own_server: Callable[..., Server]) -> None:
+    server = own_server("--sandboxes", "2")
+    out = run(server, sys.executable, PYTHON / "examples" / "course.py", 6)
+    assert out == "".join(f"student {i}\n" for i in range(6)) + "0 left\n"
+
+
+@pytest.fixture
+def client_key(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEALMARK_API_URL", server.url)
+    monkeypatch.setenv("SEALMARK_API_KEY", server.key)
+
+
+def test_an_error_in_the_block_is_what_is_seen(client_key: None) -> None:
+    from sealmark import NotFoundError, Runtime
+
+    with Runtime() as runtime:
+        with pytest.raises(ZeroDivisionError), runtime.sandboxes.create(memory_mib=128) as box:
+            raise ZeroDivisionError
+        with pytest.raises(NotFoundError):
+            runtime.sandboxes.get(box.id)
+
+
+def test_a_cancelled_task_ends_its_command(client_key: None) -> None:
+    from sealmark import AsyncRuntime
+
+    async def main() -> None:
+        async with (
+            AsyncRuntime() as runtime,
+            await runtime.sandboxes.create(memory_mib=128) as box,
+        ):
+            task = asyncio.create_task(box.exec("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
+            async with asyncio.timeout(60):
+                while not await box.files.exists("/workspace/pid"):
+                    await asyncio.sleep(0.02)
+                pid = (await box.files.read_text("/workspace/pid")).strip()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                while (await box.exec(["kill", "-0", pid], user="root")).exit_code == 0:
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(main())
+
+
+def test_a_unix_socket(own_server: Callable[..., Server], tmp_path: Path) -> None:
+    from sealmark import Runtime
+
+    server, address = own_server(start=False), f"unix:{tmp_path / 's.sock'}"
+    server.process = subprocess.Popen(
+        [PROGRAM, "serve", "--listen", address],
+        env=server.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.process.stdout
+    assert server.process.stdout.readline() == f"listening on {address}\n"
+    with (
+        Runtime(server.make_key(), address) as runtime,
+        runtime.sandboxes.create(memory_mib=128) as box,
+    ):
+        assert box.exec(["echo", "hi"]).stdout == "hi\n"
