@@ -72,19 +72,3 @@ void account_limits(struct request *q)
 		json_pack("{ss so sn sn so}", "access", q->key.access, "daily", daily(&now),
 			"trial", "credit", "account", limit_rows(&q->server->quota, &used)));
 }
-
-void account_usage(struct request *q)
-{
-	int64_t charged, held;
-	struct error err = {0};
-
-	if (store_charge_sum(
-		    q->server->store, q->key.account ? NULL : q->key.id, &charged, &held, &err)) {
-		answer_failure(q, &err);
-		return;
-	}
-	answer_json(q, 200,
-		json_pack("{so so so ss ss sn s[]}", "credited", micros(charged + held), "spent",
-			micros(charged), "held", micros(held), "expired", "0", "available", "0",
-			"trial", "resources"));
-}

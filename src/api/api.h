@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "store/platform.h"
 
+#include <jansson.h>
 #include <stdint.h>
 
 /*
@@ -67,6 +68,17 @@ const char *api_address(const struct api_server *server);
 struct store *api_store(struct api_server *server);
 /* Refuse new requests, finish those under way, close. Sandboxes go on. NULL is fine. */
 void api_stop(struct api_server *server);
+
+/* --- what was used --- */
+
+/* An array of {key, name, sandboxes, chargedMicros, cpuMs, ...}; NULL on failure. */
+json_t *api_usage(struct store *store, const struct store_usage_filter *filter, struct error *err);
+/* "sandbox", "day", "key" or "label"; -EINVAL */
+int api_usage_group(const char *name, enum store_usage_group *out);
+/* The rows as CSV with a header. */
+int api_usage_csv(const json_t *rows, enum store_usage_group group, struct buffer *out);
+/* "2026-11-29" or "2026-11-29T17:48:06Z", in UTC, in ms since 1970; -EINVAL */
+int api_time_parse(const char *text, int64_t *ms);
 
 /* --- keys: "rtcloud_<uuid>_<43 letters>" --- */
 #define API_KEY_SIZE 96

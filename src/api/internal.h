@@ -347,7 +347,8 @@ void archive_unpack(struct request *q, const struct unpack *unpack);
 /* handlers of routes.c */
 void account_me(struct request *q);
 void account_limits(struct request *q);
-void account_usage(struct request *q);
+void usage_get(struct request *q);
+void usage_export(struct request *q);
 void openapi_get(struct request *q);
 void health_get(struct request *q);
 void sandboxes_create(struct request *q);

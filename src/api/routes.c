@@ -114,6 +114,24 @@ static const struct field exec[] = {
 	FIELDS_END,
 };
 
+#define RANGE_FIELDS                                                                               \
+	TEXT("since", 1, 32, .help = "Settled at this time (UTC) or later."),                      \
+		TEXT("until", 1, 32, .help = "Settled before this time; default now.")
+static const struct field usage[] = {
+	ONE_OF("range", "24h|7d|30d|90d|all", .help = "Up to `until`; default 30d."),
+	RANGE_FIELDS,
+	ONE_OF("groupBy", "sandbox|day|key|label", .help = "Sums in `groups`."),
+	TEXT("label", 1, 256, .help = "With groupBy=label: only labels of this name."),
+	ONE_OF("format", "json|csv", .help = "Accept: text/csv does the same."),
+	FIELDS_END,
+};
+static const struct field usage_export_query[] = {
+	RANGE_FIELDS,
+	CURSOR_FIELD,
+	INTEGER("limit", 1, 1000, .help = "Charges of a page; default 100."),
+	FIELDS_END,
+};
+
 static const struct field path_only[] = {PATH_FIELD, FIELDS_END};
 static const struct field write_query[] = {PATH_FIELD, TEXT("mode", 3, 4), FIELDS_END};
 
@@ -195,7 +213,8 @@ const struct route api_routes[] = {
 	ROUTE("GET", "/v1/me", "Who this key is", account_me, nothing),
 	ROUTE("GET", "/v1/limits", "What this key and this host may have at once", account_limits,
 		nothing),
-	ROUTE("GET", "/v1/usage", "What was used", account_usage, nothing),
+	ROUTE("GET", "/v1/usage", "What was used, and what is held", usage_get, usage),
+	ROUTE("GET", "/v1/usage/export", "Charges, page by page", usage_export, usage_export_query),
 
 	ROUTE("POST", "/v1/sandboxes", "Create a sandbox", sandboxes_create, nothing,
 		.body = create, .status = 201),

@@ -118,6 +118,7 @@ extern const struct cli_command cli_serve;
 extern const struct cli_command cli_keys_create;
 extern const struct cli_command cli_keys_ls;
 extern const struct cli_command cli_keys_revoke;
+extern const struct cli_command cli_usage_command;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_setup;
 

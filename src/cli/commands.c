@@ -21,6 +21,7 @@ const struct cli_command *const cli_commands[] = {
 	&cli_keys_create,
 	&cli_keys_ls,
 	&cli_keys_revoke,
+	&cli_usage_command,
 	&cli_doctor,
 	&cli_setup,
 	NULL,

@@ -22,7 +22,9 @@ void monitor_usage(struct monitor *m, struct monitor_usage *out)
 {
 	uint64_t peak = 0;
 
-	*out = (struct monitor_usage){.wall_us = (uint64_t)(clock_us() - m->started_us)};
+	int64_t wall_us = clock_us() - m->started_us - 1000 * monitor_paused_ms(m);
+
+	*out = (struct monitor_usage){.wall_us = wall_us > 0 ? (uint64_t)wall_us : 0};
 	if (m->cgroup) {
 		jail_cgroup_cpu_us(m->cgroup, &out->cpu_us);
 		if (jail_cgroup_memory(m->cgroup, &out->memory_bytes, &peak) == 0 &&

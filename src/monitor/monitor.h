@@ -193,6 +193,8 @@ void monitor_ready(struct monitor *m, const struct wire_str *kernel);
 void monitor_lease(struct monitor *m, int64_t lease_ms);
 void monitor_order(struct monitor *m, enum keeper_order_kind kind, int64_t for_ms);
 void monitor_usage(struct monitor *m, struct monitor_usage *out);
+/* How long its machine was paused in all. */
+int64_t monitor_paused_ms(const struct monitor *m);
 void monitor_schedule_tick(struct monitor *m);
 void monitor_close_when_drained(struct monitor *m);
 

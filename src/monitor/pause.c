@@ -249,6 +249,13 @@ static void take_rules(struct monitor *m, const struct wire_mon_rules *rules)
 	arm_idle(m);
 }
 
+int64_t monitor_paused_ms(const struct monitor *m)
+{
+	const struct pausing *p = &m->pausing;
+
+	return p->total_ms + (p->state ? clock_ms() - p->since_ms : 0);
+}
+
 static void answer_state(struct client *c, uint32_t stream)
 {
 	const struct pausing *p = &c->monitor->pausing;
@@ -258,7 +265,7 @@ static void answer_state(struct client *c, uint32_t stream)
 		&(struct wire_mon_state_reply){.paused = p->state == PAUSE_STOPPED,
 			.busy = stream_any(c->monitor),
 			.left_ms = (uint64_t)(p->ends_ms > now ? p->ends_ms - now : 0),
-			.paused_ms = (uint64_t)(p->total_ms + (p->state ? now - p->since_ms : 0))});
+			.paused_ms = (uint64_t)monitor_paused_ms(c->monitor)});
 
 	if (n > 0)
 		client_send(c, frame, (size_t)n);

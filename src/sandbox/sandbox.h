@@ -57,7 +57,7 @@ struct sandbox_info {
 struct sandbox_usage {
 	uint64_t cpu_us; /* of the whole machine, measured on the host */
 	uint64_t memory_peak_bytes;
-	uint64_t wall_us;
+	uint64_t wall_us; /* without what it was paused */
 };
 
 /* How a sandbox ended; valid once a call has answered -ENODEV. */

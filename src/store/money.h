@@ -93,6 +93,7 @@ struct store_usage_filter {
 	int64_t since_ms, before_ms; /* settled in [since, before) */
 	enum store_usage_group group;
 	const char *label; /* STORE_BY_LABEL: only of this name; NULL: every label */
+	uint32_t most;     /* rows; 0: all */
 };
 
 struct store_usage {

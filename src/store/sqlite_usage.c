@@ -37,15 +37,15 @@ static const char *const group_sql[] = {
 	[STORE_BY_SANDBOX] =
 		"SELECT charge.sandbox, coalesce(sandbox.name, '')," SUMS
 		" FROM charge LEFT JOIN sandbox ON sandbox.id = charge.sandbox" IN_RANGE
-		" GROUP BY charge.sandbox ORDER BY min(charge.seq)",
+		" GROUP BY charge.sandbox ORDER BY max(charge.seq) DESC LIMIT ?5",
 	[STORE_BY_DAY] = "SELECT strftime('%Y-%m-%d', settled_ms / 1000, 'unixepoch'), ''," SUMS
-			 " FROM charge" IN_RANGE " GROUP BY 1 ORDER BY 1",
+			 " FROM charge" IN_RANGE " GROUP BY 1 ORDER BY 1 LIMIT ?5",
 	[STORE_BY_KEY] = "SELECT payer, coalesce(api_key.name, '')," SUMS
 			 " FROM charge LEFT JOIN api_key ON api_key.id = payer" IN_RANGE
-			 " GROUP BY payer ORDER BY 2, 1",
+			 " GROUP BY payer ORDER BY 2, 1 LIMIT ?5",
 	[STORE_BY_LABEL] = "SELECT label.name || ':' || label.value, ''," SUMS
 			   " FROM charge JOIN label ON label.sandbox = charge.sandbox" IN_RANGE
-			   " AND (?4 IS NULL OR label.name = ?4) GROUP BY 1 ORDER BY 1",
+			   " AND (?4 IS NULL OR label.name = ?4) GROUP BY 1 ORDER BY 1 LIMIT ?5",
 };
 
 int store_usage_each(struct store *store, const struct store_usage_filter *f,
@@ -57,8 +57,8 @@ int store_usage_each(struct store *store, const struct store_usage_filter *f,
 	int r = 0;
 
 	pthread_mutex_lock(&store->lock);
-	s = store_prepare(store, err, group_sql[f->group], "siis", f->payer, f->since_ms,
-		f->before_ms, f->label);
+	s = store_prepare(store, err, group_sql[f->group], "siisi", f->payer, f->since_ms,
+		f->before_ms, f->label, f->most ? (int64_t)f->most : INT64_C(-1));
 	while (!r && (r = store_row(store, s, err)) == 0) {
 		one = (struct store_usage){.key = text_of(s, 0),
 			.name = text_of(s, 1),
