@@ -99,6 +99,7 @@ void agent_init(struct agent *a);
 #define EVENT_LINK   1u
 #define EVENT_SIGNAL 2u
 #define EVENT_STREAM 3u
+#define EVENT_EGRESS 0x40u
 /* Watch fd as descriptor number `which` of the stream; again: after an event of EPOLLONESHOT. */
 int agent_watch(struct agent *a, struct stream *s, int fd, uint32_t events, unsigned which);
 int agent_watch_again(struct agent *a, struct stream *s, int fd, uint32_t events, unsigned which);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 - running one program: start, streams, limits, end. */
 #include "agent.h"
+#include "egress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +48,25 @@ static void fill_vector(char **out, const struct wire_strs *strs)
 	while ((text = wire_strs_next(strs, &at)))
 		out[n++] = (char *)(uintptr_t)text;
 	out[n] = NULL;
+}
+
+/* The variables of egress, where the request does not say otherwise. */
+static void add_variables(char **env)
+{
+	size_t n = 0, given;
+
+	while (env[n])
+		n++;
+	given = n;
+	for (const char *const *v = egress_variables(); *v && n < WIRE_STRINGS_MAX; v++) {
+		size_t name = strcspn(*v, "=") + 1, i = 0;
+
+		while (i < given && strncmp(env[i], *v, name) != 0)
+			i++;
+		if (i == given)
+			env[n++] = (char *)(uintptr_t)*v;
+	}
+	env[n] = NULL;
 }
 
 /* --- start --- */
@@ -223,6 +243,7 @@ void exec_begin(struct agent *a, struct stream *s, const struct wire_exec *m)
 	}
 	fill_vector(vector_argv, &m->argv);
 	fill_vector(vector_env, &m->env);
+	add_variables(vector_env);
 	e->cgroup.number = 0;
 	stream_start(s, &class_exec);
 	r = start(a, s, m, &c);

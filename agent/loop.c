@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 - the loop: events in, one piece of work each, frames out. */
 #include "agent.h"
+#include "egress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,6 +106,9 @@ static void handle_event(struct agent *a, const struct epoll_event *e)
 		s = slot < a->slots_used ? &a->streams[slot] : NULL;
 		if (s && s->class && s->generation == (uint32_t)(e->data.u64 >> 32))
 			exec_event(s, (unsigned)(e->data.u64 >> 8) & 0xffu);
+		break;
+	case EVENT_EGRESS:
+		egress_event(slot, (uint32_t)(e->data.u64 >> 32), e->events);
 		break;
 	default:
 		break;
@@ -214,9 +218,10 @@ static int turn(struct agent *a)
 	for (uint32_t i = 0; i < a->slots_used; i++)
 		exec_times(a, &a->streams[i]);
 	more = work_round(a);
+	egress_work(a);
 	link_send(&a->link);
 	/* what had no room before may have it now */
-	more |= any_busy(a) && has_room_for_work(a);
+	more |= (any_busy(a) || egress_busy()) && has_room_for_work(a);
 	if (a->stop || a->link.closed)
 		return 0;
 	more |= a->link.readable && link_room(&a->link) >= LINK_RESERVE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 - one frame from the host: checked, then handed to its job.
  */
 #include "agent.h"
+#include "egress.h"
 
 #include <errno.h>
 
@@ -157,6 +158,8 @@ int request_take(struct agent *a, const struct wire_frame *f)
 	if (!(wire_type_direction(f->type) & WIRE_TO_GUEST) ||
 		wire_type_direction(f->type) == WIRE_TO_MONITOR)
 		return -EPROTO;
+	if (wire_is_network(f->type))
+		return egress_take(a, f);
 	if (wire_is_request(f->type))
 		return take_request(a, f);
 	return f->stream ? take_for_stream(a, f) : take_for_machine(a, f);

@@ -30,6 +30,9 @@ struct api_options {
 	/* of the sandboxes of one key; 0: no ceiling of its own */
 	uint32_t key_sandboxes_most, key_memory_most_mib, key_vcpu_most;
 	struct meter_prices prices;
+	/* addresses and ranges that sandboxes may reach though they are not public; rules that hold
+	 * for every sandbox; both end with NULL, or are NULL */
+	const char *const *egress_also_allow, *const *egress_deny;
 	uint32_t idle_s; /* close connections that do nothing for so long; 0: 75 s */
 	uint32_t rate;   /* requests a second of one key; 0: 50, in bursts of four times that */
 };

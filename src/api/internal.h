@@ -47,6 +47,7 @@
 		"It is the key's limit of 24 hours, which the operator can raise.")                \
 	E(FORBIDDEN, "forbidden", 403, -1, NULL)                                                   \
 	E(PERMISSION_DENIED, "permission_denied", 403, -1, "This key may only read.")              \
+	E(NETWORK_NOT_ALLOWED, "network_not_allowed", 403, -1, NULL)                               \
 	E(NOT_FOUND, "not_found", 404, -1, NULL)                                                   \
 	E(ROUTE_NOT_FOUND, "route_not_found", 404, -1,                                             \
 		"GET /v1/openapi.json lists what there is.")                                       \
@@ -331,6 +332,15 @@ bool env_check(struct request *q, const json_t *env);
 char **env_make(const json_t *spec, const struct sandbox_user *user, const json_t *own);
 void env_free(char **env);
 
+/* network.c: add what is wrong with rules to the issues; what they mean in the form of the record
+ * (NULL: the default, internet); the policy that enforces them, with the operator's rules (to be
+ * freed; NULL: out of memory); apply rules to the running sandbox of q's first parameter, or
+ * answer. */
+void network_check(const json_t *network, json_t *issues);
+json_t *network_normal(const json_t *network);
+char *network_policy(const struct api_server *server, const json_t *network);
+bool network_apply(struct request *q, const json_t *network);
+
 /* uploads.c: the file of an upload's pieces */
 void upload_remove(struct api_server *server, const char *id);
 
@@ -358,6 +368,8 @@ void sandboxes_delete(struct request *q);
 void sandboxes_stop(struct request *q);
 void sandboxes_extend(struct request *q);
 void sandboxes_update(struct request *q);
+void network_get(struct request *q);
+void network_put(struct request *q);
 void commands_exec(struct request *q);
 void files_read(struct request *q);
 void files_write(struct request *q);

@@ -199,6 +199,7 @@ static int start_machine(
 	struct api_server *server, const struct store_sandbox *record, struct error *err)
 {
 	json_t *spec = json_loads(record->spec, 0, NULL);
+	char *network = network_policy(server, json_object_get(spec, "network"));
 	struct sandbox_spec wanted = {.home = server->home,
 		.engine = server->options.engine,
 		.script = server->options.script,
@@ -210,12 +211,15 @@ static int start_machine(
 			money_lease_ms(record, 1000 * request_integer(spec, "timeoutSeconds", 60)),
 		.cpu = -1,
 		.detached = true,
+		.network = network,
 		.id = record->id};
 	struct sandbox *s = NULL;
 	struct error why = {0};
 	struct sandbox_end end;
-	int r = sandbox_create(&wanted, &s, &why);
+	int r = network ? sandbox_create(&wanted, &s, &why)
+			: error_set(&why, -ENOMEM, "out of memory");
 
+	free(network);
 	json_decref(spec);
 	/* a server that is gone may have started it just then: one of the two has the directory */
 	if (r && sandbox_look(server->home, record->id, &end, NULL) == 1 &&

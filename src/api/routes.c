@@ -31,9 +31,19 @@
 static const struct field nothing[] = {FIELDS_END};
 
 static const struct field network[] = {
-	BOOLEAN("internet", .help = "Default false here."),
+	BOOLEAN("internet", .help = "Default true."),
+	TEXTS("allow", 0, 256,
+		.help = "Only these: a name, *.NAME, an address, a range, each with :PORT if "
+			"wanted."),
+	TEXTS("deny", 0, 256, .help = "Not these; wins over allow."),
+	FIELDS_END,
+};
+
+static const struct field network_body[] = {
+	BOOLEAN("internet", .required = true),
 	TEXTS("allow", 0, 256),
 	TEXTS("deny", 0, 256),
+	TEXTS("connect", 0, 256, .help = "Not available."),
 	FIELDS_END,
 };
 
@@ -97,6 +107,7 @@ static const struct field update[] = {
 	BOOLEAN("autoWake"),
 	BOOLEAN("persistent"),
 	INTEGER("maxTotalCostMicros", 0, INT64_MAX, .null = true),
+	OBJECT("network", network, .help = "Replaces the rules, also for open connections."),
 	FIELDS_END,
 };
 
@@ -226,6 +237,9 @@ const struct route api_routes[] = {
 		.body = extend),
 	ROUTE("POST", SANDBOX ":update", "Change its settings", sandboxes_update, nothing,
 		.body = update),
+	ROUTE("GET", SANDBOX "/network", "What it may connect to, and has", network_get, nothing),
+	ROUTE("PUT", SANDBOX "/network", "Replace what it may connect to", network_put, nothing,
+		.body = network_body),
 	MISSING("POST", SANDBOX ":pause", "Pause it"),
 	MISSING("POST", SANDBOX ":wake", "Let it go on"),
 	MISSING("POST", SANDBOX ":restart", "Start it again"),

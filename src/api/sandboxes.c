@@ -21,8 +21,6 @@
 /* What is asked for and cannot be given is refused, never left out in silence. */
 static const char *not_there(const json_t *body)
 {
-	const json_t *network = json_object_get(body, "network");
-
 	if (request_text(body, "snapshot", NULL))
 		return "Snapshots";
 	if (request_boolean(body, "pausable", false) ||
@@ -33,9 +31,6 @@ static const char *not_there(const json_t *body)
 		return "Leases that renew themselves";
 	if (strcmp(request_text(body, "cpu", "shared"), "reserved") == 0)
 		return "Reserved CPUs";
-	if (request_boolean(network, "internet", false) ||
-		json_array_size(json_object_get(network, "allow")))
-		return "Internet in sandboxes";
 	return NULL;
 }
 
@@ -67,6 +62,7 @@ static bool check_sizes(struct request *q, struct store_sandbox *record)
 		!request_text(body, "name", NULL))
 		json_array_append_new(issues, json_pack("{ss ss}", "path", "name", "message",
 						      "is needed with getOrCreate"));
+	network_check(json_object_get(body, "network"), issues);
 	if (json_array_size(issues)) {
 		answer_error(q, API_INVALID_REQUEST, json_pack("{so}", "issues", issues),
 			"The request is not valid.");
@@ -98,17 +94,18 @@ static json_t *make_spec(const json_t *body, const struct image *image, const ch
 	json_t *spec;
 
 	text_format(reference, sizeof(reference), "%s@%s", image->name, image->version);
-	spec = json_pack("{ss ss ss si si ss ss so sI ss sI sb sI sb sb ss s{sb s[] s[]} ss}",
-		"image", reference, "imageId", image_id, "rootfs", image->rootfs, "uid",
-		(int)image->uid, "gid", (int)image->gid, "userName", image->user, "cwd", image->cwd,
-		"imageEnv", image_env(image), "timeoutSeconds",
+	spec = json_pack("{ss ss ss si si ss ss so sI ss sI sb sI sb sb ss so ss}", "image",
+		reference, "imageId", image_id, "rootfs", image->rootfs, "uid", (int)image->uid,
+		"gid", (int)image->gid, "userName", image->user, "cwd", image->cwd, "imageEnv",
+		image_env(image), "timeoutSeconds",
 		(json_int_t)request_integer(body, "timeoutSeconds", LEASE_S), "cpu", "shared",
 		"cpuFloorMillis",
 		(json_int_t)request_integer(body, "cpuFloorMillis", API_CPU_FLOOR_MILLIS),
 		"pausable", 0, "idlePauseSeconds", (json_int_t)0, "autoWake",
 		request_boolean(body, "autoWake", true), "persistent", 0, "onLeaseEnd",
-		request_text(body, "onLeaseEnd", "stop"), "network", "internet", 0, "allow", "deny",
-		"user", request_text(body, "user", "sandbox"));
+		request_text(body, "onLeaseEnd", "stop"), "network",
+		network_normal(json_object_get(body, "network")), "user",
+		request_text(body, "user", "sandbox"));
 	if (spec && env)
 		json_object_set(spec, "env", (json_t *)(uintptr_t)env);
 	most = json_object_get(body, "maxTotalCostMicros");
@@ -523,6 +520,25 @@ static void merge_env(json_t *spec, const json_t *change)
 	}
 }
 
+/* rules of the network where they are enforced, and in the spec; false: answered */
+static bool update_network(struct request *q, json_t *spec, const json_t *network)
+{
+	json_t *issues = json_array(), *normal;
+	bool fine;
+
+	network_check(network, issues);
+	if (json_array_size(issues)) {
+		answer_error(q, API_INVALID_REQUEST, json_pack("{so}", "issues", issues),
+			"The request is not valid.");
+		return false;
+	}
+	json_decref(issues);
+	normal = network_normal(network);
+	fine = network_apply(q, normal);
+	json_object_set_new(spec, "network", normal);
+	return fine;
+}
+
 /* apply name, labels and the rest to the record; false: answered */
 static bool apply(struct request *q, struct store_sandbox *record)
 {
@@ -555,6 +571,9 @@ static bool apply(struct request *q, struct store_sandbox *record)
 		merge_env(spec, value);
 		fine = env_check(q, json_object_get(spec, "env"));
 	}
+	value = json_object_get(q->json, "network");
+	if (value && fine)
+		fine = update_network(q, spec, value);
 	free(record->spec);
 	record->spec = json_dumps(spec, JSON_COMPACT);
 	json_decref(spec);

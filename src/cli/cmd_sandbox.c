@@ -6,10 +6,12 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "image/image.h"
+#include "monitor/egress_policy.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -43,7 +45,8 @@ struct run_options {
 	int64_t timeout_ms, cpu_ms;
 	uint64_t output_bytes;
 	struct run_user user;
-	struct cli_texts env, files;
+	struct cli_texts env, files, allow, deny;
+	bool internet;
 };
 
 /* One --file, opened before the machine starts, so that a wrong name costs nothing. */
@@ -62,6 +65,7 @@ struct run {
 	char **env;
 	const char *cwd;
 	uint32_t uid, gid;
+	char *network; /* JSON, or NULL */
 };
 
 /* --- what the options mean --- */
@@ -192,6 +196,38 @@ static int make_env(struct run *run, struct error *err)
 	return r ? cli_ours(err, "%s", strerror(ENOMEM)) : 0;
 }
 
+static json_t *rules(const struct cli_texts *texts)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < texts->count; i++)
+		json_array_append_new(list, json_string(texts->items[i]));
+	return list;
+}
+
+/* --internet, --allow and --deny as the monitor takes them; what is wrong is found now. */
+static int make_network(struct run *run, struct error *err)
+{
+	const struct run_options *o = run->options;
+	struct egress_policy *policy;
+	json_t *object;
+	int r;
+
+	if (!o->internet && !o->allow.count && !o->deny.count)
+		return 0;
+	if (!o->internet)
+		return cli_usage(err, "--allow and --deny: need --internet");
+	object = json_pack(
+		"{sb so so}", "internet", 1, "allow", rules(&o->allow), "deny", rules(&o->deny));
+	run->network = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	json_decref(object);
+	if (!run->network)
+		return cli_ours(err, "%s", strerror(ENOMEM));
+	r = egress_policy_new(run->network, &policy, err);
+	egress_policy_free(policy);
+	return r ? CLI_USAGE : 0;
+}
+
 static int prepare(struct run *run, struct error *err)
 {
 	const struct run_options *o = run->options;
@@ -208,7 +244,9 @@ static int prepare(struct run *run, struct error *err)
 	run->cwd = o->cwd ? o->cwd : run->image->cwd;
 	run->uid = o->user.given ? o->user.uid : run->image->uid;
 	run->gid = o->user.given ? o->user.gid : run->image->gid;
-	status = open_inputs(run, err);
+	status = make_network(run, err);
+	if (!status)
+		status = open_inputs(run, err);
 	return status ? status : make_env(run, err);
 }
 
@@ -221,6 +259,7 @@ static void run_fini(struct run *run)
 	for (char **e = run->env; e && *e; e++)
 		free(*e);
 	free(run->env);
+	free(run->network);
 }
 
 /* --- the machine --- */
@@ -237,6 +276,7 @@ static int create(const struct run *run, struct sandbox **out, struct error *err
 		.disk_mib = o->disk_mib,
 		.lease_ms = o->timeout_ms > 0 ? o->timeout_ms + LEASE_EXTRA_MS : LEASE_UNLIMITED_MS,
 		.cpu = -1,
+		.network = run->network,
 	};
 
 	return sandbox_create(&spec, out, err);
@@ -488,6 +528,14 @@ static const struct cli_option options[] = {
 	CLI_OPTION("file", 'f', "SOURCE:TARGET",
 		"copy a file or directory into the machine first; may be given several times",
 		"--file hw.py:/workspace/hw.py", cli_texts, FIELD(files)),
+	CLI_OPTION("internet", 0, NULL,
+		"let it connect to the internet, through proxies of its own (default: not)",
+		"--internet", cli_flag, FIELD(internet)),
+	CLI_OPTION("allow", 0, "RULE",
+		"and only there: a name, *.NAME, an address or a range; may be given several times",
+		"--allow '*.example.org'", cli_texts, FIELD(allow)),
+	CLI_OPTION("deny", 0, "RULE", "and not there; may be given several times",
+		"--deny 192.0.2.0/24", cli_texts, FIELD(deny)),
 	CLI_OPTION("engine", 0, "NAME", "kind of machine (default: auto, the strongest present)",
 		"--engine uml", cli_text, FIELD(engine)),
 	CLI_OPTION("require-isolation", 0, "LEVEL",
@@ -502,9 +550,9 @@ const struct cli_command cli_sandbox_run = {
 	.name = "sandbox run",
 	.summary = "Run a command in a throwaway virtual machine",
 	.operands = "COMMAND [ARGUMENT]...",
-	.text = "The machine has a kernel of its own, no network, and nothing of this host but "
-		"the\n"
-		"files given. Standard input, output and error of the command are those of\n"
+	.text = "The machine has a kernel of its own, no network unless --internet is given, and\n"
+		"nothing of this host but the files given. Standard input, output and error of the "
+		"command are those of\n"
 		"sealmark. At the end, or when sealmark is interrupted, the machine is gone.\n"
 		"\n"
 		"The exit status is that of the command; 128 + N when signal N ended it; 124 at a\n"

@@ -125,7 +125,9 @@ int fake_stream_frame(struct fake_guest *g, const struct wire_frame *f)
 	struct wire_kill kill;
 
 	if (f->stream == 0)
-		return f->type == WIRE_CLOCK || f->type == WIRE_ENTROPY ? 0 : -EPROTO;
+		return f->type == WIRE_CLOCK || f->type == WIRE_ENTROPY || f->type == WIRE_NET_SET
+			       ? 0
+			       : -EPROTO;
 	if (!s)
 		return 0; /* it has just ended */
 	switch (f->type) {

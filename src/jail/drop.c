@@ -24,13 +24,14 @@ int jail_drop_capabilities(void)
 	return syscall(SYS_capset, &header, none) ? -errno : 0;
 }
 
-int jail_monitor_drop(uid_t uid, gid_t gid, struct error *err)
+/* To uid:gid with nothing, not even to be looked into. */
+static int drop(uid_t uid, gid_t gid, struct error *err)
 {
 	struct rlimit none = {0, 0};
 	uid_t r, e, s;
 	int code;
 
-	if (setrlimit(RLIMIT_CORE, &none) || setrlimit(RLIMIT_NPROC, &none))
+	if (setrlimit(RLIMIT_CORE, &none))
 		return error_sys(err, errno, "cannot set the monitor's limits");
 	if (chdir("/"))
 		return error_sys(err, errno, "/");
@@ -50,4 +51,23 @@ int jail_monitor_drop(uid_t uid, gid_t gid, struct error *err)
 	if (getresuid(&r, &e, &s) || r != uid || e != uid || s != uid)
 		return error_set(err, -EPERM, "the monitor is not uid %u", (unsigned)uid);
 	return 0;
+}
+
+int jail_monitor_drop(uid_t uid, gid_t gid, struct error *err)
+{
+	struct rlimit none = {0, 0};
+
+	if (setrlimit(RLIMIT_NPROC, &none))
+		return error_sys(err, errno, "cannot set the monitor's limits");
+	return drop(uid, gid, err);
+}
+
+int jail_egress_drop(uid_t uid, gid_t gid, struct error *err)
+{
+	struct rlimit files = {256, 256};
+
+	/* threads are made later, so processes are held back by the list of system calls alone */
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		return error_sys(err, errno, "cannot set the connector's limits");
+	return drop(uid, gid, err);
 }

@@ -95,6 +95,14 @@ int jail_start(const struct jail_spec *spec, struct jail_machine *out, struct er
 int jail_monitor_drop(uid_t uid, gid_t gid, struct error *err);
 int jail_monitor_seccomp(struct error *err);
 
+/*
+ * --- the connector of a monitor: the same uid and no rights either, but it looks names up and
+ * makes connections, with threads. Its list refuses with EPERM instead of ending the process, since
+ * the host's modules for names try this and that. Before the first thread is made. ---
+ */
+int jail_egress_drop(uid_t uid, gid_t gid, struct error *err);
+int jail_egress_seccomp(struct error *err);
+
 /* One line for records, as "userns seccomp cgroup-v1 own-uid"; what jail_start will give here. */
 int jail_describe(bool privileged, const struct jail_cgroup *cg, char *out, size_t size);
 

@@ -250,6 +250,86 @@ static const struct rule monitor_rules[] = {
 	ALLOW(pidfd_send_signal),
 };
 
+/* Threads, reading files, sockets to look up and to connect; no exec, no process, no signal. */
+static const struct rule egress_rules[] = {
+	ALLOW_IF(clone, 0, CLONE_THREAD, CLONE_THREAD),
+	MISSING(clone3),
+	ALLOW(set_robust_list),
+	ALLOW(rseq),
+	ALLOW(set_tid_address),
+	ALLOW(futex),
+	ALLOW(exit),
+	ALLOW(exit_group),
+	ALLOW_IS(prctl, 0, PR_SET_NAME),
+	ALLOW(gettid),
+	ALLOW(getpid),
+	ALLOW(getuid),
+	ALLOW(geteuid),
+	ALLOW(getgid),
+	ALLOW(getegid),
+	ALLOW(uname),
+	ALLOW(sysinfo),
+	ALLOW(getrandom),
+	ALLOW(sched_yield),
+	ALLOW(sched_getaffinity),
+	ALLOW_IS(prlimit64, 0, 0),
+	ALLOW(getrlimit),
+	ALLOW(clock_gettime),
+	ALLOW(clock_nanosleep),
+	ALLOW(nanosleep),
+	ALLOW(gettimeofday),
+	ALLOW(rt_sigaction),
+	ALLOW(rt_sigprocmask),
+	ALLOW(rt_sigreturn),
+	ALLOW(sigaltstack),
+	ALLOW(restart_syscall),
+	/* memory; modules for names are loaded when first needed */
+	ALLOW(mmap),
+	ALLOW(mprotect),
+	ALLOW(munmap),
+	ALLOW(mremap),
+	ALLOW(madvise),
+	ALLOW(brk),
+	/* files, for reading only */
+	ALLOW_IF(openat, 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY),
+	ALLOW(newfstatat),
+	ALLOW(statx),
+	ALLOW(fstat),
+	ALLOW(access),
+	ALLOW(faccessat),
+	ALLOW(readlink),
+	ALLOW(readlinkat),
+	ALLOW(getdents64),
+	ALLOW(read),
+	ALLOW(pread64),
+	ALLOW(lseek),
+	ALLOW(close),
+	ALLOW(fcntl),
+	ALLOW(write), /* its log */
+	ALLOW(writev),
+	/* sockets: the world, name servers, the host's cache of names, its own addresses */
+	ALLOW_IF(socket, 0, 0xffffffffu, AF_INET),
+	ALLOW_IF(socket, 0, 0xffffffffu, AF_INET6),
+	ALLOW_IF(socket, 0, 0xffffffffu, AF_UNIX),
+	ALLOW_IF(socket, 0, 0xffffffffu, AF_NETLINK),
+	ALLOW(connect),
+	ALLOW(bind), /* of a netlink socket; ports are of no use without listen */
+	ALLOW(getsockname),
+	ALLOW(getpeername),
+	ALLOW(getsockopt),
+	ALLOW(setsockopt),
+	ALLOW(sendto),
+	ALLOW(sendmsg),
+	ALLOW(sendmmsg),
+	ALLOW(recvfrom),
+	ALLOW(recvmsg),
+	ALLOW(shutdown),
+	ALLOW(poll),
+	ALLOW(ppoll),
+	ALLOW_IS(ioctl, 1, FIONREAD),
+	ALLOW_IS(ioctl, 1, TCGETS),
+};
+
 bool jail_seccomp_only_logs(void)
 {
 	const char *value = getenv("SEALMARK_SECCOMP_LOG");
@@ -277,10 +357,11 @@ static int add_rule(scmp_filter_ctx context, const struct rule *rule)
 	return -EINVAL;
 }
 
-static int build(const struct rule *rules, size_t count, scmp_filter_ctx *out, struct error *err)
+static int build(const struct rule *rules, size_t count, uint32_t otherwise, scmp_filter_ctx *out,
+	struct error *err)
 {
 	cleanup(release_filter) scmp_filter_ctx context =
-		seccomp_init(jail_seccomp_only_logs() ? SCMP_ACT_LOG : SCMP_ACT_KILL_PROCESS);
+		seccomp_init(jail_seccomp_only_logs() ? SCMP_ACT_LOG : otherwise);
 	int r;
 
 	if (!context)
@@ -304,7 +385,7 @@ static int compile(
 	cleanup(release_filter) scmp_filter_ctx context = NULL;
 	cleanup_close int fd = -1;
 	off_t size;
-	int r = build(rules, count, &context, err);
+	int r = build(rules, count, SCMP_ACT_KILL_PROCESS, &context, err);
 
 	if (r)
 		return r;
@@ -356,7 +437,8 @@ int jail_monitor_seccomp(struct error *err)
 {
 	cleanup(release_filter) scmp_filter_ctx context = NULL;
 	uint64_t self = (uint64_t)getpid();
-	int r = build(monitor_rules, ARRAY_SIZE(monitor_rules), &context, err);
+	int r = build(
+		monitor_rules, ARRAY_SIZE(monitor_rules), SCMP_ACT_KILL_PROCESS, &context, err);
 
 	if (r)
 		return r;
@@ -368,4 +450,15 @@ int jail_monitor_seccomp(struct error *err)
 		return error_sys(err, errno, "no_new_privs");
 	r = seccomp_load(context);
 	return r ? error_sys(err, r, "cannot install the monitor's system call list") : 0;
+}
+
+int jail_egress_seccomp(struct error *err)
+{
+	cleanup(release_filter) scmp_filter_ctx context = NULL;
+	int r = build(egress_rules, ARRAY_SIZE(egress_rules), SCMP_ACT_ERRNO(EPERM), &context, err);
+
+	if (r)
+		return r;
+	r = seccomp_load(context);
+	return r ? error_sys(err, r, "cannot install the connector's system call list") : 0;
 }

@@ -42,6 +42,7 @@ static const struct field fields[] = {
 	TEXT_FIELD("initrd", initrd, false),
 	TEXT_FIELD("script", script, false),
 	TEXT_FIELD("require_isolation", require_isolation, true),
+	TEXT_FIELD("network", network, false),
 	NUMBER_FIELD("memory_mib", memory_mib, 64, 65536),
 	NUMBER_FIELD("disk_mib", disk_mib, 1, 65536),
 	NUMBER_FIELD("files_most", files_most, 64, 1 << 24),

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "monitor/egress_policy.h"
 
 #include <stdint.h>
 
@@ -22,7 +23,9 @@ struct monitor_config {
 	int64_t lease_ms, start_timeout_ms;
 	int64_t patience_ms; /* how long the agent may owe an answer */
 	int cpu;             /* -1: chosen by slot */
-	int detached;        /* 1: it goes on when its creator goes, and leaves word of its end */
+	/* JSON, see egress_policy.h; "": never a network */
+	char network[EGRESS_POLICY_MOST + 1];
+	int detached; /* 1: it goes on when its creator goes, and leaves word of its end */
 };
 
 /* Read and check; errors name the field. */

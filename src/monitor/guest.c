@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 - the byte channel to the guest's agent: frames in and out.
  */
+#include "monitor/egress.h"
 #include "monitor/monitor.h"
 
 #include "base/cleanup.h"
@@ -248,8 +249,10 @@ static void ready(uv_poll_t *poll, int status, int events)
 		refill(g);
 	flush(g);
 	guest_read(g);
-	if (!g->gone)
-		client_resume_all(g->monitor);
+	if (g->gone)
+		return;
+	client_resume_all(g->monitor);
+	egress_resume(g->monitor);
 }
 
 void guest_read_last(struct guest *g)

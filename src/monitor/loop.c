@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 - the monitor's loop: states, lease, and the end. */
+#include "monitor/egress.h"
 #include "monitor/monitor.h"
 
 #include "base/cleanup.h"
@@ -100,6 +101,7 @@ static void finish(struct monitor *m)
 		send(m->keeper_fd, frame, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_error("the end could not be told to the keeper: %s", strerror(errno));
 	guest_close(&m->guest);
+	egress_close(m);
 	console_close(&m->console);
 	uv_close((uv_handle_t *)&m->keeper_poll, NULL);
 	if (m->listen_fd >= 0)
@@ -230,6 +232,7 @@ void monitor_ready(struct monitor *m, const struct wire_str *kernel)
 		text_copy(m->kernel, sizeof(m->kernel), buffer_text(&safe));
 	buffer_fini(&safe);
 	monitor_lease(m, m->config->lease_ms);
+	egress_guest_ready(m);
 	tell_ready(m, NULL);
 	monitor_schedule_tick(m);
 }
@@ -349,6 +352,11 @@ int monitor_run(const struct monitor_parts *parts, struct error *err)
 	r = start(m, parts);
 	if (r)
 		return error_sys(err, r, "the monitor cannot start its loop");
+	if (parts->egress_fd >= 0) {
+		r = egress_start(m, parts->egress_fd, m->config->network, err);
+		if (r)
+			return r;
+	}
 	r = jail_monitor_seccomp(err);
 	if (r)
 		return r;

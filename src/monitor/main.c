@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 - sealmark-monitor: the keeper of one sandbox. */
+#include "monitor/egress.h"
 #include "monitor/monitor.h"
 
 #include "base/cleanup.h"
@@ -42,9 +43,10 @@ struct keeper {
 	int console_read, console_write;
 	int stream_ours, stream_theirs;
 	int note_ours, note_theirs;
+	int egress_ours, egress_theirs; /* between the monitor proper and the connector */
 	struct jail_cgroup *cgroup;
 	struct jail_machine machine;
-	pid_t monitor;
+	pid_t monitor, connector;
 	int64_t started_us;
 	uint8_t last_word[MONITOR_LAST_WORD]; /* of a detached one: how it ended */
 	size_t last_size;
@@ -223,6 +225,36 @@ static int leave_creator(struct error *err)
 	return 0;
 }
 
+/* A sandbox that may have a network has a process that makes its connections, see egress.h. */
+static int start_connector(struct keeper *k, struct error *err)
+{
+	bool own = jail_has_own_uids();
+	uid_t uid = own ? JAIL_UID_BASE + 2 * (uid_t)k->slot + 1 : geteuid();
+	struct egress_policy *policy;
+	int pair[2], r;
+
+	if (!k->config.network[0])
+		return 0;
+	r = egress_policy_new(k->config.network, &policy, err);
+	if (r)
+		return error_prefix(err, "network");
+	egress_policy_free(policy);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return error_sys(err, errno, "socketpair");
+	k->egress_ours = pair[0];
+	k->egress_theirs = pair[1];
+	/* room for a policy also beside all that a guest may ask for */
+	setsockopt(k->egress_ours, SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int));
+	k->connector = fork();
+	if (k->connector < 0)
+		return error_sys(err, errno, "fork");
+	if (k->connector == 0)
+		egress_connector_run(
+			k->egress_theirs, k->config.network, uid, own ? uid : getegid());
+	close_fd(&k->egress_theirs);
+	return 0;
+}
+
 static int prepare(struct keeper *k, struct error *err)
 {
 	struct jail_cgroup_limits limits;
@@ -264,7 +296,8 @@ static int prepare(struct keeper *k, struct error *err)
 	jail_describe(jail_has_own_uids(), k->cgroup, described, sizeof(described));
 	text_format(k->isolation, sizeof(k->isolation), "%s %s", k->engine->name,
 		k->plan.is_code_of_ours ? "none" : described);
-	return start_machine(k, err);
+	r = start_connector(k, err);
+	return r ? r : start_machine(k, err);
 }
 
 /* The monitor proper, in a process of its own. */
@@ -296,6 +329,7 @@ static int monitor_process(struct keeper *k)
 				.listen_fd = k->listen_fd,
 				.console_fd = k->console_read,
 				.keeper_fd = k->note_theirs,
+				.egress_fd = k->egress_ours,
 				.machine_pidfd = k->machine.pidfd,
 				.life_fd = k->machine.life_fd,
 				.vsock = vsock,
@@ -512,6 +546,10 @@ static void clean_up(struct keeper *k)
 		waitpid(k->machine.pid, NULL, 0);
 	}
 	pause_word_take_back(k->config.home, k->config.id);
+	if (k->connector > 0) {
+		kill(k->connector, SIGKILL);
+		waitpid(k->connector, NULL, 0);
+	}
 	jail_cgroup_remove(k->cgroup);
 	if (k->directory[0] && k->lock_fd >= 0 && path_remove_tree(AT_FDCWD, k->directory, &err))
 		log_error("%s", error_message(&err));
@@ -530,6 +568,8 @@ int main(int argc, char **argv)
 		.stream_theirs = -1,
 		.note_ours = -1,
 		.note_theirs = -1,
+		.egress_ours = -1,
+		.egress_theirs = -1,
 		.machine = {.pidfd = -1, .life_fd = -1}};
 	struct keeper *k = &keeper;
 	struct error err = {0};
@@ -580,6 +620,7 @@ int main(int argc, char **argv)
 	close_fd(&k->stream_ours);
 	close_fd(&k->stream_theirs);
 	close_fd(&k->note_theirs);
+	close_fd(&k->egress_ours); /* the connector ends with the monitor */
 	status = k->monitor > 0 ? watch(k) : 1;
 	if (k->config.detached)
 		leave_word(k);

@@ -39,6 +39,7 @@ enum monitor_state { MONITOR_BOOTING, MONITOR_RUNNING, MONITOR_STOPPING, MONITOR
 
 struct monitor;
 struct stream_shape;
+struct egress;
 
 struct client {
 	struct monitor *monitor;
@@ -136,6 +137,7 @@ struct monitor {
 	struct pausing pausing;
 
 	struct guest guest;
+	struct egress *egress; /* NULL: never a network */
 	struct console console;
 	struct client clients[MONITOR_CLIENTS];
 	struct stream streams[WIRE_STREAMS_MAX];
@@ -150,6 +152,7 @@ struct monitor_parts {
 	const struct monitor_config *config;
 	const char *engine, *isolation;
 	int owner_fd, listen_fd, console_fd, keeper_fd, machine_pidfd, life_fd;
+	int egress_fd; /* to the connector, or -1 */
 	struct vsock *vsock;
 	int stream_fd;
 	struct jail_cgroup *cgroup;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 - streams: who may send what, how much, and for how long. */
+#include "monitor/egress.h"
 #include "monitor/monitor.h"
 
 #include <errno.h>
@@ -165,12 +166,29 @@ static int request(struct client *c, const struct wire_frame *f, uint8_t *bytes,
 	return 0;
 }
 
+/* Change or ask for the network: the frame that answers, or 0 when that was done here. */
+static int network(struct client *c, const struct wire_frame *f, uint8_t *frame, size_t size)
+{
+	struct wire_mon_network_reply reply;
+	struct wire_mon_network asked;
+	struct error err = {0};
+	int r;
+
+	if (wire_get_mon_network(f->payload, f->length, &asked))
+		return 0;
+	r = egress_set(c->monitor, asked.policy.text, &reply, &err);
+	if (!r)
+		return wire_put_mon_network_reply(frame, size, f->stream, 0, &reply);
+	stream_answer_fail(c, f->stream, (uint32_t)-r, error_message(&err));
+	return 0;
+}
+
 static int for_monitor(struct client *c, const struct wire_frame *f, const char **why)
 {
 	struct monitor *m = c->monitor;
 	struct monitor_usage usage;
 	struct wire_mon_extend extend;
-	uint8_t frame[WIRE_HEADER + 64];
+	uint8_t frame[WIRE_HEADER + 128];
 	int n = 0;
 
 	switch (f->type) {
@@ -201,6 +219,9 @@ static int for_monitor(struct client *c, const struct wire_frame *f, const char 
 	case WIRE_MON_WAKE:
 	case WIRE_MON_STATE:
 		return pause_message(c, f, why);
+	case WIRE_MON_NETWORK:
+		n = network(c, f, frame, sizeof(frame));
+		break;
 	default:
 		*why = "a message that only a monitor sends";
 		return -EPROTO;
@@ -355,6 +376,8 @@ int stream_from_guest(
 		return -EPROTO;
 	if (f->type == WIRE_HELLO)
 		return hello(m, f, why);
+	if (wire_is_network(f->type))
+		return egress_from_guest(m, f, why);
 	s = by_guest(m, f->stream);
 	*why = "a message on a stream that is not open";
 	if (!s || guest_says(s, f, why))

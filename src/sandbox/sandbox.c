@@ -42,12 +42,13 @@ static int64_t patience(const struct sandbox_spec *spec)
 static json_t *config_object(
 	const struct sandbox_spec *spec, const char *id, const char *home, const char *initrd)
 {
-	return json_pack("{ss ss ss ss* ss* ss* ss* ss si si si sI sI sI si si}", "id", id,
+	return json_pack("{ss ss ss ss* ss* ss* ss* ss* ss si si si sI sI sI si si}", "id", id,
 		"engine", spec->engine ? spec->engine : "auto", "home", home, "image", spec->image,
-		"kernel", spec->kernel, "initrd", initrd, "script", spec->script,
-		"require_isolation", spec->require_isolation ? spec->require_isolation : "process",
-		"memory_mib", spec->memory_mib ? (int)spec->memory_mib : DEFAULT_MEMORY_MIB,
-		"disk_mib", spec->disk_mib ? (int)spec->disk_mib : DEFAULT_DISK_MIB, "files_most",
+		"kernel", spec->kernel, "initrd", initrd, "script", spec->script, "network",
+		spec->network, "require_isolation",
+		spec->require_isolation ? spec->require_isolation : "process", "memory_mib",
+		spec->memory_mib ? (int)spec->memory_mib : DEFAULT_MEMORY_MIB, "disk_mib",
+		spec->disk_mib ? (int)spec->disk_mib : DEFAULT_DISK_MIB, "files_most",
 		spec->files_most ? (int)spec->files_most : DEFAULT_FILES, "lease_ms",
 		(json_int_t)(spec->lease_ms > 0 ? spec->lease_ms : DEFAULT_LEASE_MS),
 		"start_timeout_ms",

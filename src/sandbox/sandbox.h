@@ -39,6 +39,9 @@ struct sandbox_spec {
 	const char
 		*require_isolation; /* refuse to start when weaker, see jail.h; NULL: "process" */
 	bool detached;
+	/* What it may connect to (JSON, see monitor/egress_policy.h), changed later with
+	 * sandbox_set_network(). NULL: nothing, for good. */
+	const char *network;
 	const char *id; /* a new UUID, known to the caller before it exists; NULL: made here */
 };
 
@@ -132,6 +135,19 @@ int sandbox_state(struct sandbox *s, struct sandbox_state *out, struct error *er
 /* Without a connection: 1 when it is paused, from when until when by the wall clock (ms since
  * 1970), else 0. */
 int sandbox_look_paused(const char *home, const char *id, int64_t *since_ms, int64_t *until_ms);
+
+/* What went over its network so far. */
+struct sandbox_network {
+	bool on;
+	uint32_t open; /* connections now */
+	uint64_t connections, refused, names;
+	uint64_t bytes_in, bytes_out; /* from and to the world */
+};
+int sandbox_network(struct sandbox *s, struct sandbox_network *out, struct error *err);
+/* Change what it may connect to, at once: connections that are now denied are reset. -EINVAL: the
+ * policy is not valid; -EPERM: it was made without a network. *out as above, or NULL. */
+int sandbox_set_network(
+	struct sandbox *s, const char *policy, struct sandbox_network *out, struct error *err);
 
 struct exec_spec {
 	const char *const *argv; /* NULL-terminated; argv[0] is looked up in PATH of env */

@@ -290,7 +290,13 @@ int wire_type_direction(uint16_t type)
 bool wire_is_final(uint16_t type)
 {
 	return type == WIRE_EXIT || type == WIRE_DONE || type == WIRE_FAIL ||
-	       type == WIRE_STATS_REPLY || type == WIRE_PONG || type == WIRE_MON_USAGE_REPLY;
+	       type == WIRE_STATS_REPLY || type == WIRE_PONG || type == WIRE_MON_USAGE_REPLY ||
+	       type == WIRE_MON_NETWORK_REPLY;
+}
+
+bool wire_is_network(uint16_t type)
+{
+	return type >= WIRE_NET_SET && type <= WIRE_NET_CLOSE;
 }
 
 bool wire_is_request(uint16_t type)

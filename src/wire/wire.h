@@ -154,6 +154,15 @@ enum sandbox_stop_reason {
 	M(TAR_OUT, tar_out, 0x2b, GUEST)                                                           \
 	M(STATS, stats, 0x30, GUEST)                                                               \
 	M(STATS_REPLY, stats_reply, 0x31, HOST)                                                    \
+	M(NET_SET, net_set, 0x40, GUEST)                                                           \
+	M(NET_OPEN, net_open, 0x41, HOST)                                                          \
+	M(NET_OPENED, net_opened, 0x42, GUEST)                                                     \
+	M(NET_RESOLVE, net_resolve, 0x43, HOST)                                                    \
+	M(NET_RESOLVED, net_resolved, 0x44, GUEST)                                                 \
+	M(NET_DATA, net_data, 0x45, BOTH)                                                          \
+	M(NET_END, net_end, 0x46, BOTH)                                                            \
+	M(NET_CREDIT, net_credit, 0x47, BOTH)                                                      \
+	M(NET_CLOSE, net_close, 0x48, BOTH)                                                        \
 	M(MON_READY, mon_ready, 0x100, MONITOR)                                                    \
 	M(MON_STOPPED, mon_stopped, 0x101, MONITOR)                                                \
 	M(MON_USAGE, mon_usage, 0x102, MONITOR)                                                    \
@@ -164,7 +173,9 @@ enum sandbox_stop_reason {
 	M(MON_PAUSE, mon_pause, 0x107, MONITOR)                                                    \
 	M(MON_WAKE, mon_wake, 0x108, MONITOR)                                                      \
 	M(MON_STATE, mon_state, 0x109, MONITOR)                                                    \
-	M(MON_STATE_REPLY, mon_state_reply, 0x10a, MONITOR)
+	M(MON_STATE_REPLY, mon_state_reply, 0x10a, MONITOR)                                        \
+	M(MON_NETWORK, mon_network, 0x120, MONITOR)                                                \
+	M(MON_NETWORK_REPLY, mon_network_reply, 0x121, MONITOR)
 
 /* first message of the agent, on stream 0 */
 #define WIRE_FIELDS_hello(F) F(u32, version) F(str, kernel) F(u64, memory_bytes) F(u64, uptime_us)
@@ -246,6 +257,27 @@ enum sandbox_stop_reason {
 	F(u32, processes)                                                                          \
 	F(u64, cpu_us)
 
+/*
+ * Connections from the guest to the world. Their ids are a space of their own in the field of the
+ * stream, chosen by the guest, at most WIRE_NET_MOST in use. NET_OPEN is answered by NET_OPENED or
+ * NET_CLOSE, NET_RESOLVE by NET_RESOLVED, which frees the id. Each direction starts with
+ * WIRE_NET_WINDOW bytes of credit; NET_END closes a direction. Either side ends a connection with
+ * NET_CLOSE; the other answers with NET_CLOSE, and then the id is free.
+ */
+#define WIRE_NET_MOST           256u
+#define WIRE_NET_WINDOW         (128u << 10)
+#define WIRE_NET_STEP           (32u << 10)
+#define WIRE_NET_PIECE          (32u << 10) /* most bytes of one NET_DATA */
+#define WIRE_FIELDS_net_set(F)  F(u32, on)  /* stream 0: listen, or do so no more */
+#define WIRE_FIELDS_net_open(F) F(str, host /* name or address */) F(u32, port)
+#define WIRE_FIELDS_net_opened(F)
+#define WIRE_FIELDS_net_resolve(F)  F(str, name)
+#define WIRE_FIELDS_net_resolved(F) F(u32, error /* 0: it exists and may be connected to */)
+#define WIRE_FIELDS_net_data(F)     F(blob, bytes)
+#define WIRE_FIELDS_net_end(F)
+#define WIRE_FIELDS_net_credit(F) F(u32, bytes)
+#define WIRE_FIELDS_net_close(F)  F(u32, error /* 0: all was said */) F(str, why)
+
 /* Stream 0, once: the sandbox takes requests from now on. */
 #define WIRE_FIELDS_mon_ready(F)                                                                   \
 	F(str, id)                                                                                 \
@@ -282,6 +314,16 @@ enum sandbox_stop_reason {
 	F(u32, busy)                                                                               \
 	F(u64, left_ms /* of its lease, or of its time paused */)                                  \
 	F(u64, paused_ms /* in all, since it was handed over */)
+/* A new policy (JSON, see egress_policy.h), or "" to ask only. */
+#define WIRE_FIELDS_mon_network(F) F(str, policy)
+#define WIRE_FIELDS_mon_network_reply(F)                                                           \
+	F(u32, on)                                                                                 \
+	F(u32, open)                                                                               \
+	F(u64, connections)                                                                        \
+	F(u64, refused)                                                                            \
+	F(u64, names)                                                                              \
+	F(u64, bytes_in)                                                                           \
+	F(u64, bytes_out)
 
 /* --- what is generated from the table --- */
 
@@ -380,6 +422,8 @@ const char *wire_type_name(uint16_t type);
 int wire_type_direction(uint16_t type);
 /* True for the messages with which a guest ends a stream. */
 bool wire_is_final(uint16_t type);
+/* True for the messages about connections to the world. */
+bool wire_is_network(uint16_t type);
 /* True for the messages with which a host opens a stream. */
 bool wire_is_request(uint16_t type);
 /* Check a payload against the table: 0 or -EPROTO. (DATA: always 0.) */

@@ -172,7 +172,6 @@ def test_what_is_not_there_is_refused_cleanly(runtime: Any, box: Any) -> None:
         lambda: box.spawn("true"),
         box.processes,
         lambda: runtime.images.build(name="x", recipe={"apt": ["jq"]}),
-        lambda: runtime.sandboxes.create(network={"internet": True}),
         lambda: runtime.sandboxes.create(persistent=True),
         lambda: runtime.sandboxes.create(on_lease_end="pause"),
     ]
