@@ -4,10 +4,10 @@
 void account_me(struct request *q)
 {
 	answer_json(q, 200,
-		json_pack("{ss ss ss s{ss ss ss sb so}}", "kind", "key", "orgName", "sealmark",
-			"id", q->key.id, "key", "id", q->key.id, "name", q->key.name, "access",
-			q->key.access, "accountWide", q->key.account, "createdAt",
-			api_time(q->key.created_ms)));
+		json_pack("{ss ss ss s{ss ss ss sb so}}", "kind", q->person ? "person" : "key",
+			"orgName", "sealmark", "id", q->key.id, "key", "id", q->key.id, "name",
+			q->key.name, "access", q->key.access, "accountWide", q->key.account,
+			"createdAt", api_time(q->key.created_ms)));
 }
 
 static void add_limit(json_t *rows, const char *limit, const char *label, const char *unit,

@@ -71,6 +71,12 @@ void answer_error(struct request *q, enum api_error error, json_t *details, cons
 	q->response = NULL;
 }
 
+void answer_retry_in(struct request *q, int64_t ms)
+{
+	q->retry_ms = ms;
+	json_object_set_new(json_object_get(q->answer, "error"), "retryAfterMs", json_integer(ms));
+}
+
 void answer_failure(struct request *q, const struct error *err)
 {
 	log_error("request %s: %s", q->id, error_message(err));
@@ -83,8 +89,10 @@ static void add_common(struct request *q, struct MHD_Response *response)
 	char text[32];
 
 	MHD_add_response_header(response, "x-request-id", q->id);
-	MHD_add_response_header(response, "Cache-Control", "no-store");
+	MHD_add_response_header(response, "Cache-Control", q->cache ? q->cache : "no-store");
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	for (size_t i = 0; i < q->cookie_count; i++)
+		MHD_add_response_header(response, "Set-Cookie", q->cookies[i]);
 	if (q->replayed)
 		MHD_add_response_header(response, "Idempotency-Replayed", "true");
 	if (q->status >= 400 && q->retry_ms >= 0) {

@@ -33,6 +33,8 @@ struct api_options {
 	/* addresses and ranges that sandboxes may reach though they are not public; rules that hold
 	 * for every sandbox; both end with NULL, or are NULL */
 	const char *const *egress_also_allow, *const *egress_deny;
+	/* "https://sealmark.example.org": how people reach it; NULL: by its address */
+	const char *public_url;
 	uint32_t idle_s; /* close connections that do nothing for so long; 0: 75 s */
 	uint32_t rate;   /* requests a second of one key; 0: 50, in bursts of four times that */
 };
@@ -67,6 +69,8 @@ int api_start(
 	const struct api_options *options, bool check, struct api_server **out, struct error *err);
 /* Where it listens: "http://127.0.0.1:8080", "unix:/run/sealmark.sock". */
 const char *api_address(const struct api_server *server);
+/* How people reach it: its publicUrl, else its address. */
+const char *api_public_url(const struct api_server *server);
 /* The store it uses; it stays the server's. */
 struct store *api_store(struct api_server *server);
 /* Refuse new requests, finish those under way, close. Sandboxes go on. NULL is fine. */
@@ -89,5 +93,15 @@ int api_time_parse(const char *text, int64_t *ms);
 /* A new key in the store, which keeps its hash only. Its text, shown once, is in `text`. */
 int api_key_create(struct store *store, const char *name, const char *access, bool account,
 	char *text, struct store_api_key *out, struct error *err);
+
+/* The same without a store: fills in id and time of a key with its other fields, and its hash
+ * (HASH_HEX_SIZE bytes). */
+int api_key_make(struct store_api_key *key, char *text, char *hash, struct error *err);
+
+/* --- the owner --- */
+/* A one-time link, valid for a day, by which whoever opens it sets the owner's password; links
+ * before it end. `base`: the server's address, without a final slash. */
+int api_owner_link(
+	struct store *store, const char *base, char *out, size_t size, struct error *err);
 
 #endif

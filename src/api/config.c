@@ -70,6 +70,7 @@ static const char *const isolations[] = {"none", "process", "kernel", "hardware"
 /* In the order in which they are shown; a map stands before its keys. */
 static const struct key keys[] = {
 	TEXT("listen", listen),
+	TEXT("publicUrl", public_url),
 	PATH("store", store),
 	MAP("tls"),
 	PATH("tls.cert", tls_cert),

@@ -45,7 +45,10 @@
 		"Send \"Authorization: Bearer KEY\"; sealmark keys create makes a key.")           \
 	E(SPENDING_LIMIT, "spending_limit_reached", 402, -1,                                       \
 		"It is the key's limit of 24 hours, which the operator can raise.")                \
+	E(SIGN_IN, "unauthorized", 401, -1, NULL)                                                  \
 	E(FORBIDDEN, "forbidden", 403, -1, NULL)                                                   \
+	E(PERSON_ONLY, "permission_denied", 403, -1, "Sign in with a browser; no key can do it.")  \
+	E(NOT_SELECTED, "permission_denied", 403, -1, "A person can make a key for more.")         \
 	E(PERMISSION_DENIED, "permission_denied", 403, -1, "This key may only read.")              \
 	E(NETWORK_NOT_ALLOWED, "network_not_allowed", 403, -1, NULL)                               \
 	E(NOT_FOUND, "not_found", 404, -1, NULL)                                                   \
@@ -68,6 +71,7 @@
 	E(DIRECTORY_NOT_EMPTY, "directory_not_empty", 409, -1, "Remove it with recursive: true.")  \
 	E(ALREADY_EXISTS, "already_exists", 409, -1, "Rename with overwrite: true to replace it.") \
 	E(DISK_FULL, "disk_full", 409, -1, NULL)                                                   \
+	E(NOT_CONNECTED, "not_pending", 409, -1, NULL)                                             \
 	E(NAME_TAKEN, "name_taken", 409, -1, "Use getOrCreate to have the one of that name.")      \
 	E(LEASE_TOO_SHORT, "lease_too_short", 409, -1, "Extend the lease first.")                  \
 	E(BUDGET_EXCEEDED, "budget_exceeded", 409, -1,                                             \
@@ -117,6 +121,8 @@ struct field {
 struct request;
 
 #define ROUTE_OPEN      1u /* needs no key */
+#define ROUTE_PERSON    4u /* needs a session: a key, whatever it may, is refused */
+#define ROUTE_PAGE      8u /* for a browser: any query, and a form (bytes_most) */
 #define ROUTE_NO_REPLAY 2u /* by its nature done again without harm, or a stream */
 
 struct route {
@@ -166,6 +172,10 @@ struct api_server {
 	struct store_quota quota;
 	uint32_t vcpu_most;
 	struct rate *rate;
+	struct rate *strangers; /* by address, for what is open */
+	struct guard *guard;
+	struct console *console;
+	pthread_mutex_t hashing; /* one password at a time */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* some record has changed */
@@ -193,7 +203,18 @@ struct request {
 	char params[ROUTE_PARAMS][ROUTE_PARAM_MOST];
 	struct store_api_key key;
 	struct buffer body;
-	bool refused, in_rate;
+	bool refused;
+	char share[ID_SIZE]; /* its share of server->rate or strangers, "" when it has none */
+
+	char address[64];            /* the client's, "unix" for a socket */
+	bool person;                 /* a session, not a key: key is the owner's */
+	char session[HASH_HEX_SIZE]; /* hash of its token */
+	char csrf[HASH_HEX_SIZE];
+	char who[64]; /* for the audit log */
+	char cookies[3][200];
+	size_t cookie_count;
+	const char *cache; /* Cache-Control; NULL: no-store */
+
 	uint64_t drained; /* bytes of a body that was refused */
 	json_t *json, *query;
 	const char *replay; /* its Idempotency-Key, when it goes through replay.c */
@@ -212,6 +233,8 @@ void answer_json(struct request *q, int status, json_t *json);
 /* `details` (or NULL) is taken over. */
 void answer_error(struct request *q, enum api_error error, json_t *details, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+/* After it: the same call may work in so many ms. */
+void answer_retry_in(struct request *q, int64_t ms);
 /* A failure of ours: logged with the request's id, which is all that the client is told. */
 void answer_failure(struct request *q, const struct error *err);
 /* The error object alone, for streams. */

@@ -113,6 +113,8 @@ static json_t *operation(const struct route *route)
 				schema_of_object(route->body)));
 	if (route->flags & ROUTE_OPEN)
 		json_object_set_new(o, "security", json_array());
+	else if (route->flags & ROUTE_PERSON)
+		json_object_set_new(o, "security", json_pack("[{s[]}]", "session"));
 	return o;
 }
 
@@ -134,6 +136,8 @@ json_t *openapi_document(const struct route *routes)
 	char method[16];
 
 	for (const struct route *route = routes; route->method; route++) {
+		if (route->flags & ROUTE_PAGE)
+			continue;
 		of_path = json_object_get(paths, route->path);
 		if (!of_path) {
 			of_path = json_object();
@@ -142,10 +146,12 @@ json_t *openapi_document(const struct route *routes)
 		lower(method, sizeof(method), route->method);
 		json_object_set_new(of_path, method, operation(route));
 	}
-	return json_pack("{ss s{ss ss} so s[{s[]}] s{s{s{ss ss}} s{s{ss s{s{s{ss s{so} s[s]}}}}}}}",
+	return json_pack("{ss s{ss ss} so s[{s[]} {s[]}] s{s{s{ss ss} s{ss ss ss}} s{s{ss s{s{s{ss "
+			 "s{so} s[s]}}}}}}}",
 		"openapi", "3.0.3", "info", "title", "Sealmark", "version", "1", "paths", paths,
-		"security", "key", "components", "securitySchemes", "key", "type", "http", "scheme",
-		"bearer", "responses", "Error", "description", "An error", "content",
+		"security", "key", "session", "components", "securitySchemes", "key", "type",
+		"http", "scheme", "bearer", "session", "type", "apiKey", "in", "cookie", "name",
+		"sealmark_session", "responses", "Error", "description", "An error", "content",
 		"application/json", "schema", "type", "object", "properties", "error", error,
 		"required", "error");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 - the table of routes: paths, fields, limits, handlers. */
-#include "api/internal.h"
+#include "api/people.h"
 
 /* From this table come dispatch, validation and openapi.json. The first route that fits counts. */
 
@@ -203,6 +203,66 @@ static const struct field images[] = {
 };
 static const struct field reference[] = {TEXT("ref", 1, 128, .required = true), FIELDS_END};
 
+static const struct field signin[] = {
+	TEXT("password", 1, PASSWORD_MOST, .required = true),
+	FIELDS_END,
+};
+static const struct field setup[] = {
+	TEXT("token", 1, 64, .required = true, .help = "Of the one-time link."),
+	TEXT("password", 1, PASSWORD_MOST, .required = true, .help = "At least 12 characters."),
+	TEXT("name", 1, 100),
+	FIELDS_END,
+};
+static const struct field new_password[] = {
+	TEXT("currentPassword", 1, PASSWORD_MOST, .required = true),
+	TEXT("password", 1, PASSWORD_MOST, .required = true),
+	FIELDS_END,
+};
+
+#define ACCESS_FIELD   ONE_OF("access", "full|read|selected", .help = "Default full.")
+#define PRODUCTS_FIELD TEXTS("products", 0, 8, .help = "With access selected.")
+#define DAILY_FIELD                                                                                \
+	INTEGER("dailyLimitMicros", 0, INT64_MAX, .null = true,                                    \
+		.help = "What it may spend in 24 hours; null: no limit.")
+
+static const struct field connect_body[] = {
+	TEXT("agentName", 1, 100, .required = true, .help = "What asks."),
+	TEXT("machine", 0, 100, .help = "Where it runs."),
+	TEXT("purpose", 0, 500, .help = "What the key is for."),
+	TEXT("publicKey", 1, 4096, .required = true,
+		.help = "RSA, 2048 to 8192 bits; PEM, or base64 of its DER."),
+	ACCESS_FIELD,
+	PRODUCTS_FIELD,
+	DAILY_FIELD,
+	FIELDS_END,
+};
+static const struct field device[] = {TEXT("deviceCode", 1, 64, .required = true), FIELDS_END};
+static const struct field approve[] = {
+	ACCESS_FIELD,
+	PRODUCTS_FIELD,
+	BOOLEAN("accountWide", .help = "It sees what every key has made."),
+	DAILY_FIELD,
+	FIELDS_END,
+};
+static const struct field key_create[] = {
+	TEXT("name", 1, 100, .required = true),
+	ACCESS_FIELD,
+	PRODUCTS_FIELD,
+	BOOLEAN("accountWide", .help = "It sees what every key has made."),
+	DAILY_FIELD,
+	FIELDS_END,
+};
+static const struct field key_limit[] = {
+	INTEGER("dailyLimitMicros", 0, INT64_MAX, .null = true, .required = true),
+	FIELDS_END,
+};
+static const struct field audit[] = {
+	TEXT("action", 1, 64, .help = "One, or a group that ends in a dot."),
+	LIMIT_FIELD,
+	CURSOR_FIELD,
+	FIELDS_END,
+};
+
 #define SANDBOX "/v1/sandboxes/{id}"
 #define BYTES   "application/octet-stream"
 
@@ -215,6 +275,11 @@ static const struct field reference[] = {TEXT("ref", 1, 128, .required = true), 
 /* What this server does not have yet: whatever is sent, the answer is `unavailable`. */
 #define MISSING(method, path, summary)                                                             \
 	ROUTE(method, path, summary, NULL, NULL, .flags = ROUTE_NO_REPLAY)
+
+/* For browsers: forms, not JSON, and not in openapi.json. */
+#define PAGE(method, path, summary, handle)                                                        \
+	ROUTE(method, path, summary, handle, NULL, .bytes_most = 16384,                            \
+		.flags = ROUTE_OPEN | ROUTE_PAGE | ROUTE_NO_REPLAY)
 
 const struct route api_routes[] = {
 	ROUTE("GET", "/v1/openapi.json", "This document", openapi_get, nothing,
@@ -305,5 +370,53 @@ const struct route api_routes[] = {
 	MISSING("GET", "/v1/snapshots", "List snapshots"),
 	MISSING("GET", "/v1/snapshots/{id}", "One snapshot"),
 	MISSING("GET", "/v1/events", "What has happened"),
+
+	/* Programs ask for a key, a person decides: people.h. Answers that hold secrets are not
+	 * kept to be given again. */
+	ROUTE("POST", "/api/connect/start", "Ask for a key", connect_start, nothing,
+		.body = connect_body, .flags = ROUTE_OPEN | ROUTE_NO_REPLAY),
+	ROUTE("POST", "/api/connect/token", "What became of it; the key, encrypted", connect_token,
+		nothing, .body = device, .flags = ROUTE_OPEN | ROUTE_NO_REPLAY),
+	ROUTE("POST", "/api/connect/confirm", "The program has its key", connect_confirm, nothing,
+		.body = device, .flags = ROUTE_OPEN | ROUTE_NO_REPLAY),
+	ROUTE("POST", "/api/connect/cancel", "Give it up", connect_cancel, nothing, .body = device,
+		.flags = ROUTE_OPEN | ROUTE_NO_REPLAY),
+	ROUTE("GET", "/api/session", "Who is signed in, if anybody", session_get, nothing,
+		.flags = ROUTE_OPEN),
+	ROUTE("POST", "/api/session", "Sign in", session_post, nothing, .body = signin,
+		.flags = ROUTE_OPEN | ROUTE_NO_REPLAY),
+	ROUTE("DELETE", "/api/session", "Sign out", session_delete, nothing,
+		.flags = ROUTE_PERSON | ROUTE_NO_REPLAY),
+	ROUTE("POST", "/api/setup", "Set the owner up with a one-time link", setup_post, nothing,
+		.body = setup, .flags = ROUTE_OPEN | ROUTE_NO_REPLAY),
+	ROUTE("POST", "/api/owner:password", "Change the password; all sessions end",
+		owner_password, nothing, .body = new_password,
+		.flags = ROUTE_PERSON | ROUTE_NO_REPLAY),
+	ROUTE("GET", "/api/keys", "List the keys", keys_list, nothing, .flags = ROUTE_PERSON),
+	ROUTE("POST", "/api/keys", "Make a key, which is shown once", keys_create, nothing,
+		.body = key_create, .status = 201, .flags = ROUTE_PERSON | ROUTE_NO_REPLAY),
+	ROUTE("POST", "/api/keys/{id}:revoke", "Refuse a key from now on", keys_revoke, nothing,
+		.body = nothing, .flags = ROUTE_PERSON),
+	ROUTE("POST", "/api/keys/{id}:limit", "Set, raise or remove its daily limit", keys_limit,
+		nothing, .body = key_limit, .flags = ROUTE_PERSON),
+	ROUTE("GET", "/api/approvals", "What waits for a decision", approvals_list, nothing,
+		.flags = ROUTE_PERSON),
+	ROUTE("GET", "/api/approvals/{code}", "What asks for a key", approvals_get, nothing,
+		.flags = ROUTE_PERSON),
+	ROUTE("POST", "/api/approvals/{code}:approve", "Give it a key", approvals_approve, nothing,
+		.body = approve, .flags = ROUTE_PERSON | ROUTE_NO_REPLAY),
+	ROUTE("POST", "/api/approvals/{code}:deny", "Give it none", approvals_deny, nothing,
+		.body = nothing, .flags = ROUTE_PERSON | ROUTE_NO_REPLAY),
+	ROUTE("GET", "/api/audit", "Who did what, the newest first", audit_list, audit,
+		.flags = ROUTE_PERSON),
+
+	PAGE("GET", "/pages.css", "Their style", page_style),
+	PAGE("GET", "/setup", "Set the owner up", page_setup),
+	PAGE("POST", "/setup", "Set the owner up", page_setup_post),
+	PAGE("GET", "/signin", "Sign in", page_signin),
+	PAGE("POST", "/signin", "Sign in", page_signin_post),
+	PAGE("POST", "/signout", "Sign out", page_signout_post),
+	PAGE("GET", "/approve", "Decide about a program that asks for a key", page_approve),
+	PAGE("POST", "/approve", "Decide about a program that asks for a key", page_approve_post),
 	{.method = NULL},
 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 - the HTTP server: listens, gathers requests, dispatches. */
-#include "api/internal.h"
+#include "api/people.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,10 +35,15 @@ void api_active(struct api_server *server, struct MHD_Connection *connection)
 
 /* --- a request --- */
 
+static bool is_stranger(const struct request *q)
+{
+	return q->route->flags & ROUTE_OPEN;
+}
+
 static void request_free(struct request *q)
 {
-	if (q->in_rate)
-		rate_leave(q->server->rate, q->key.id);
+	if (q->share[0])
+		rate_leave(is_stranger(q) ? q->server->strangers : q->server->rate, q->share);
 	if (q->response)
 		MHD_destroy_response(q->response);
 	json_decref(q->json);
@@ -45,6 +52,41 @@ static void request_free(struct request *q)
 	buffer_fini(&q->body);
 	free(q->path);
 	free(q);
+}
+
+static void find_address(struct request *q)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(q->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *from = info ? info->client_addr : NULL;
+	char text[64] = "";
+
+	if (from && (from->sa_family == AF_INET || from->sa_family == AF_INET6) &&
+		!getnameinfo(from,
+			from->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+						   : sizeof(struct sockaddr_in6),
+			text, sizeof(text), NULL, 0, NI_NUMERICHOST))
+		text_copy(q->address, sizeof(q->address),
+			text_starts(text, "::ffff:") ? text + 7 : text);
+	else
+		text_copy(q->address, sizeof(q->address), "unix");
+}
+
+/* Requests have their share by key; what is open, by address. */
+static bool enter(struct request *q)
+{
+	char group[64];
+
+	if (!is_stranger(q)) {
+		text_copy(q->share, sizeof(q->share), q->key.id);
+	} else {
+		origin_group(q->address, group, sizeof(group));
+		text_copy(q->share, sizeof(q->share), group);
+	}
+	if (rate_enter(is_stranger(q) ? q->server->strangers : q->server->rate, q->share))
+		return true;
+	q->share[0] = 0;
+	return false;
 }
 
 static struct request *request_new(struct api_server *server, struct MHD_Connection *connection,
@@ -61,6 +103,7 @@ static struct request *request_new(struct api_server *server, struct MHD_Connect
 	q->method = method; /* lives as long as the request */
 	q->retry_ms = -1;
 	id_uuid(q->id);
+	find_address(q);
 	return q;
 }
 
@@ -83,6 +126,11 @@ static void admit(struct request *q)
 	uint64_t size = 0;
 	int r = route_find(q->method, q->path, &q->route, q->params);
 
+	if (r == -ENOENT && strcmp(q->path, "/v1") && !text_starts(q->path, "/v1/") &&
+		!text_starts(q->path, "/api/") && strcmp(q->method, "GET") == 0) {
+		q->route = &console_route;
+		r = 0;
+	}
 	if (r == -EINVAL)
 		answer_error(q, API_METHOD_NOT_ALLOWED, NULL, "%s has other methods.", q->path);
 	else if (r)
@@ -171,9 +219,12 @@ static void dispatch(struct request *q)
 	if (!q->route->handle) {
 		answer_error(q, API_UNAVAILABLE, NULL, "%s %s: not available on this server.",
 			q->method, q->route->path);
-	} else if (!(q->route->flags & ROUTE_OPEN) &&
-		   !(q->in_rate = rate_enter(q->server->rate, q->key.id))) {
-		answer_error(q, API_RATE_LIMITED, NULL, "Too many requests with this key.");
+	} else if (!enter(q)) {
+		answer_error(q, API_RATE_LIMITED, NULL,
+			is_stranger(q) ? "Too many requests from this address."
+				       : "Too many requests with this key.");
+	} else if (q->route->flags & ROUTE_PAGE) {
+		q->route->handle(q);
 	} else {
 		take_wait(q);
 		take_query(q, issues);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 - begin and end of the server: options, address, store. */
-#include "api/internal.h"
+#include "api/people.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -242,10 +242,28 @@ static void set_waiting(struct api_server *server)
 	pthread_condattr_t monotonic;
 
 	pthread_mutex_init(&server->lock, NULL);
+	pthread_mutex_init(&server->hashing, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&server->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
+}
+
+/* scheme and host, as a browser writes an Origin: it is compared with one */
+static int check_public_url(const char *url, struct error *err)
+{
+	const char *host = !url                           ? NULL
+			   : text_starts(url, "https://") ? url + 8
+			   : text_starts(url, "http://")  ? url + 7
+							  : "";
+
+	if (!url || (host[0] && strlen(url) < 200 && !strpbrk(host, "/?#@\\\"'<> \t\r\n") &&
+			    text_is_utf8(url, strlen(url))))
+		return 0;
+	return error_set(err, -EINVAL,
+		"publicUrl: \"%.100s\" is not as https://sealmark.example.org: http or https, a "
+		"host, no path",
+		url);
 }
 
 static int prepare(struct api_server *server, struct error *err)
@@ -258,9 +276,14 @@ static int prepare(struct api_server *server, struct error *err)
 		return r == -ENAMETOOLONG ? error_set(err, r, "home is too long") : r;
 	set_quota(server);
 	server->rate = rate_new(o->rate);
-	if (!server->rate)
+	server->strangers = rate_new(o->rate);
+	server->guard = guard_new();
+	server->console = console_load();
+	if (!server->rate || !server->strangers || !server->guard)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = read_tls(server, err);
+	if (!r)
+		r = check_public_url(o->public_url, err);
 	if (!r)
 		r = check_isolation(o->isolation, err);
 	if (!r)
@@ -312,6 +335,13 @@ const char *api_address(const struct api_server *server)
 	return server->address;
 }
 
+const char *api_public_url(const struct api_server *server)
+{
+	const char *url = server->options.public_url;
+
+	return url ? url : server->address;
+}
+
 struct store *api_store(struct api_server *server)
 {
 	return server->store;
@@ -337,6 +367,10 @@ void api_stop(struct api_server *server)
 		unlink(server->socket_path);
 	store_close(server->store);
 	rate_free(server->rate);
+	rate_free(server->strangers);
+	guard_free(server->guard);
+	console_free(server->console);
+	pthread_mutex_destroy(&server->hashing);
 	pthread_cond_destroy(&server->changed);
 	pthread_mutex_destroy(&server->lock);
 	free(server->starting);

@@ -119,6 +119,8 @@ extern const struct cli_command cli_keys_create;
 extern const struct cli_command cli_keys_ls;
 extern const struct cli_command cli_keys_revoke;
 extern const struct cli_command cli_usage_command;
+extern const struct cli_command cli_owner_reset;
+extern const struct cli_command cli_audit;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_setup;
 

@@ -3,6 +3,8 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/store.h"
+#include "store/people.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -20,7 +22,7 @@ struct keys_options {
 
 static const struct keys_options defaults = {.access = "full"};
 
-static int open_store(const char *given, struct store **out, struct error *err)
+int cli_open_store(const char *given, struct store **out, struct error *err)
 {
 	char home[PATH_MAX], path[PATH_MAX];
 	int r = 0;
@@ -36,7 +38,7 @@ static int open_store(const char *given, struct store **out, struct error *err)
 	return r ? r : store_open(given ? given : path, out, err);
 }
 
-static void write_time(char *out, size_t size, int64_t ms)
+void cli_write_time(char *out, size_t size, int64_t ms)
 {
 	time_t seconds = (time_t)(ms / 1000);
 	struct tm tm;
@@ -53,7 +55,7 @@ static int run_create(
 	struct store_api_key key;
 	char text[API_KEY_SIZE];
 	struct store *store;
-	int r = open_store(o->store, &store, err);
+	int r = cli_open_store(o->store, &store, err);
 
 	if (r)
 		return CLI_OURS;
@@ -72,29 +74,41 @@ static int add_key(void *context, const struct store_api_key *key)
 {
 	char created[32], revoked[32];
 
-	write_time(created, sizeof(created), key->created_ms);
-	write_time(revoked, sizeof(revoked), key->revoked_ms);
+	cli_write_time(created, sizeof(created), key->created_ms);
+	cli_write_time(revoked, sizeof(revoked), key->revoked_ms);
 	json_array_append_new(
-		context, json_pack("{ss ss ss sb ss ss}", "id", key->id, "name", key->name,
-				 "access", key->access, "account", key->account, "created", created,
-				 "revoked", revoked));
+		context, json_pack("{ss ss ss ss sb so ss ss}", "id", key->id, "name", key->name,
+				 "access", key->access, "products", key->products, "account",
+				 key->account, "dailyLimitMicros",
+				 key->daily_limit_micros == STORE_NO_LIMIT
+					 ? json_null()
+					 : json_integer(key->daily_limit_micros),
+				 "created", created, "revoked", revoked));
 	return 0;
 }
 
 static void print_keys(const json_t *list)
 {
-	const json_t *key;
+	const json_t *key, *limit;
+	char daily[32];
 	size_t i;
 
-	printf("%-36s  %-6s  %-20s  %-20s  %s\n", "ID", "ACCESS", "CREATED", "REVOKED", "NAME");
+	printf("%-36s  %-8s  %-20s  %-20s  %12s  %s\n", "ID", "ACCESS", "CREATED", "REVOKED",
+		"DAILY LIMIT", "NAME");
 	json_array_foreach (list, i, key) {
-		printf("%-36s  %-6s  %-20s  %-20s  %s%s\n",
+		limit = json_object_get(key, "dailyLimitMicros");
+		text_copy(daily, sizeof(daily), "-");
+		if (json_is_integer(limit))
+			text_format(daily, sizeof(daily), "%.2f $",
+				(double)json_integer_value(limit) / 1e6);
+		printf("%-36s  %-8s  %-20s  %-20s  %12s  ",
 			json_string_value(json_object_get(key, "id")),
 			json_string_value(json_object_get(key, "access")),
 			json_string_value(json_object_get(key, "created")),
-			json_string_value(json_object_get(key, "revoked")),
-			json_string_value(json_object_get(key, "name")),
-			json_is_true(json_object_get(key, "account")) ? " (account)" : "");
+			json_string_value(json_object_get(key, "revoked")), daily);
+		/* a name may come from a program that asked for the key */
+		cli_print_safe(json_string_value(json_object_get(key, "name")));
+		puts(json_is_true(json_object_get(key, "account")) ? " (account)" : "");
 	}
 }
 
@@ -103,7 +117,7 @@ static int run_ls(const void *options, const char *const *operands, size_t count
 	const struct keys_options *o = options;
 	json_t *list = json_array();
 	struct store *store;
-	int r = open_store(o->store, &store, err);
+	int r = cli_open_store(o->store, &store, err);
 
 	if (!r) {
 		r = store_key_each(store, add_key, list, err);
@@ -125,15 +139,17 @@ static int run_revoke(
 	const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	const struct keys_options *o = options;
+	struct store_audit audit = {
+		.who = "operator", .action = "key.revoked", .target = operands[0]};
 	struct timespec now;
 	struct store *store;
-	int r = open_store(o->store, &store, err);
+	int r = cli_open_store(o->store, &store, err);
 
 	if (r)
 		return CLI_OURS;
 	clock_gettime(CLOCK_REALTIME, &now);
-	r = store_key_revoke(
-		store, operands[0], (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, err);
+	audit.time_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	r = store_key_revoke(store, operands[0], audit.time_ms, &audit, err);
 	store_close(store);
 	return r == -ENOENT ? CLI_USAGE : r ? CLI_OURS : CLI_OK;
 }

@@ -4,6 +4,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "store/people.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -17,7 +18,7 @@
 #define GRACE_S 30 /* for requests under way, once it is told to end */
 
 struct serve_options {
-	const char *config, *listen, *store, *cert, *key, *engine, *script, *isolation;
+	const char *config, *listen, *public_url, *store, *cert, *key, *engine, *script, *isolation;
 	uint32_t sandboxes, memory_mib, rate, idle;
 	bool check;
 };
@@ -26,6 +27,27 @@ static int count_key(void *context, const struct store_api_key *key)
 {
 	*(size_t *)context += !key->revoked_ms;
 	return 0;
+}
+
+/* Until there is an owner each start gives a new link; those before it end. */
+static void say_owner_link(struct api_server *server)
+{
+	struct store_owner owner;
+	struct error err = {0};
+	char link[1024];
+	int r = store_owner_get(api_store(server), &owner, &err);
+
+	if (r == -ENOENT)
+		r = api_owner_link(
+			api_store(server), api_public_url(server), link, sizeof(link), &err);
+	else if (!r)
+		return;
+	if (r)
+		log_error("%s", error_message(&err));
+	else
+		printf("there is no owner yet; this link, once and within 24 hours, makes one: "
+		       "%s\n",
+			link);
 }
 
 /* Who comes first needs a key, and only the operator of the host can make one. */
@@ -39,6 +61,7 @@ static void say_first_words(struct api_server *server)
 		log_error("%s", error_message(&err));
 	else if (!keys)
 		puts("there is no key yet; make one with: sealmark keys create NAME");
+	say_owner_link(server);
 	fflush(stdout);
 }
 
@@ -81,6 +104,8 @@ static void apply_line(const struct serve_options *o, struct api_options *api)
 	api->idle_s = o->idle;
 	if (o->listen)
 		api->listen = o->listen;
+	if (o->public_url)
+		api->public_url = o->public_url;
 	if (o->store)
 		api->store = o->store;
 	if (o->cert)
@@ -159,6 +184,10 @@ static const struct cli_option options[] = {
 	CLI_OPTION("listen", 'l', "ADDRESS",
 		"HOST:PORT, or unix:PATH for a socket (default 127.0.0.1:8080)",
 		"--listen 127.0.0.1:8080", cli_text, offsetof(struct serve_options, listen)),
+	CLI_OPTION("public-url", 0, "URL",
+		"how people reach it, when not by its address: in links, and for sign-in",
+		"--public-url https://sealmark.example.org", cli_text,
+		offsetof(struct serve_options, public_url)),
 	CLI_OPTION("store", 0, "FILE", "the store (default $SEALMARK_HOME/sealmark.db)",
 		"--store /srv/sealmark.db", cli_text, offsetof(struct serve_options, store)),
 	CLI_OPTION("tls-cert", 0, "FILE", "serve HTTPS with these certificates (PEM)",

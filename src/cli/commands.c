@@ -22,6 +22,8 @@ const struct cli_command *const cli_commands[] = {
 	&cli_keys_ls,
 	&cli_keys_revoke,
 	&cli_usage_command,
+	&cli_owner_reset,
+	&cli_audit,
 	&cli_doctor,
 	&cli_setup,
 	NULL,

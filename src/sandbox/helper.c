@@ -19,6 +19,7 @@ static const struct {
 	{"agent.cpio", SEALMARK_BUILD_ROOT, "agent/agent.cpio"},
 	{"setup", SEALMARK_SOURCE_ROOT, "guest/setup.sh"},
 	{"examiner", SEALMARK_SOURCE_ROOT, "examiner"},
+	{"web", SEALMARK_SOURCE_ROOT, "web/dist"},
 };
 
 static int present(const char *path)

@@ -155,6 +155,64 @@ static const char *const migrations[] = {
 	"CREATE TABLE purse ("
 	" payer TEXT PRIMARY KEY,"
 	" carry INTEGER NOT NULL) WITHOUT ROWID;", /* see meter/meter.h */
+
+	/* people: the owner, sessions, programs that ask for keys, the audit log */
+	"ALTER TABLE api_key ADD COLUMN products TEXT NOT NULL DEFAULT '';"
+	"CREATE TABLE owner ("
+	" id INTEGER PRIMARY KEY CHECK (id = 1)," /* there is one */
+	" name TEXT NOT NULL,"
+	" password TEXT NOT NULL,"
+	" created_ms INTEGER NOT NULL,"
+	" changed_ms INTEGER NOT NULL);"
+	"CREATE TABLE owner_link ("
+	" hash TEXT PRIMARY KEY,"
+	" created_ms INTEGER NOT NULL,"
+	" expires_ms INTEGER NOT NULL) WITHOUT ROWID;"
+	"CREATE TABLE session ("
+	" hash TEXT PRIMARY KEY,"
+	" address TEXT NOT NULL,"
+	" created_ms INTEGER NOT NULL,"
+	" used_ms INTEGER NOT NULL,"
+	" expires_ms INTEGER NOT NULL) WITHOUT ROWID;"
+	"CREATE TABLE browser ("
+	" hash TEXT PRIMARY KEY,"
+	" created_ms INTEGER NOT NULL) WITHOUT ROWID;"
+	"CREATE TABLE approval ("
+	" user_code TEXT PRIMARY KEY,"
+	" device TEXT NOT NULL UNIQUE," /* SHA-256 of the device code */
+	" state INTEGER NOT NULL,"      /* enum store_approval_state */
+	" agent TEXT NOT NULL,"
+	" machine TEXT NOT NULL,"
+	" purpose TEXT NOT NULL,"
+	" access TEXT NOT NULL,"
+	" products TEXT NOT NULL,"
+	" daily_limit_micros INTEGER NOT NULL," /* -1: none was asked for */
+	" public_key TEXT NOT NULL,"
+	" address TEXT NOT NULL,"
+	" grp TEXT NOT NULL,"
+	" created_ms INTEGER NOT NULL,"
+	" expires_ms INTEGER NOT NULL,"
+	" decided_ms INTEGER NOT NULL DEFAULT 0,"
+	" polled_ms INTEGER NOT NULL DEFAULT 0,"
+	" delivered_ms INTEGER NOT NULL DEFAULT 0,"
+	" key_id TEXT NOT NULL DEFAULT '',"
+	" encrypted TEXT NOT NULL DEFAULT '');"
+	"CREATE INDEX approval_expires ON approval (expires_ms);"
+	"CREATE TABLE audit ("
+	" seq INTEGER PRIMARY KEY," /* 1, 2, 3, … without gaps */
+	" time_ms INTEGER NOT NULL,"
+	" who TEXT NOT NULL,"
+	" action TEXT NOT NULL,"
+	" target TEXT NOT NULL,"
+	" detail TEXT NOT NULL,"
+	" address TEXT NOT NULL,"
+	" request TEXT NOT NULL,"
+	" previous TEXT NOT NULL," /* hash of the entry before it; '' for the first */
+	" hash TEXT NOT NULL);"
+	"CREATE TRIGGER audit_update BEFORE UPDATE ON audit BEGIN"
+	" SELECT RAISE(ABORT, 'the audit log is only added to'); END;"
+	"CREATE TRIGGER audit_delete BEFORE DELETE ON audit BEGIN"
+	" SELECT RAISE(ABORT, 'the audit log is only added to'); END;",
 };
 
 int store_migrate(struct store *store, struct error *err)

@@ -18,29 +18,36 @@
  * milliseconds since 1970 by the wall clock; 0 is never.
  */
 
+struct store_audit; /* people.h; NULL: no entry */
+
 /* --- keys --- */
 struct store_api_key {
 	char id[ID_SIZE];
 	char name[128];
-	char access[16]; /* "full" or "read" */
-	bool account;    /* sees what every key made, not only its own */
+	char access[16];   /* "full", "read" or "selected" */
+	char products[64]; /* with "selected": what it may use, "sandboxes,images"; else "" */
+	bool account;      /* sees what every key made, not only its own */
 	int64_t created_ms, revoked_ms;
 	int64_t daily_limit_micros; /* of the last 24 hours; STORE_NO_LIMIT: none */
 };
 #define STORE_NO_LIMIT (-1)
 
-int store_key_add(
-	struct store *store, const struct store_api_key *key, const char *hash, struct error *err);
+int store_key_add(struct store *store, const struct store_api_key *key, const char *hash,
+	const struct store_audit *audit, struct error *err);
 /* By the hash of the whole key; -ENOENT when there is none or it is revoked. */
 int store_key_find(
 	struct store *store, const char *hash, struct store_api_key *out, struct error *err);
 int store_key_each(struct store *store, int (*each)(void *context, const struct store_api_key *key),
 	void *context, struct error *err);
 /* -ENOENT: no such key, or revoked already */
-int store_key_revoke(struct store *store, const char *id, int64_t now_ms, struct error *err);
+int store_key_revoke(struct store *store, const char *id, int64_t now_ms,
+	const struct store_audit *audit, struct error *err);
 /* -ENOENT: no such key, or it is revoked */
-int store_key_limit(
-	struct store *store, const char *id, int64_t daily_limit_micros, struct error *err);
+int store_key_limit(struct store *store, const char *id, int64_t daily_limit_micros,
+	const struct store_audit *audit, struct error *err);
+/* -ENOENT. Also one that is revoked. */
+int store_key_get(
+	struct store *store, const char *id, struct store_api_key *out, struct error *err);
 
 /* --- sandboxes --- */
 /* The order is the store's. */

@@ -2,6 +2,7 @@
 #ifndef SEALMARK_STORE_SQLITE_INTERNAL_H
 #define SEALMARK_STORE_SQLITE_INTERNAL_H
 
+#include "store/people.h"
 #include "store/store.h"
 
 #include <pthread.h>
@@ -39,6 +40,11 @@ int store_end(struct store *store, int r, struct error *err);
 int store_row(struct store *store, sqlite3_stmt *statement, struct error *err);
 /* A column's text, to be freed by the caller; NULL for NULL and when memory is out. */
 char *store_text(sqlite3_stmt *statement, int column);
+
+/* Within a transaction: add to the audit log (NULL: nothing); add a key. */
+int store_audit_append(struct store *store, const struct store_audit *audit, struct error *err);
+int store_key_insert(
+	struct store *store, const struct store_api_key *key, const char *hash, struct error *err);
 
 /* Add to the chain, within a transaction. */
 int store_append(

@@ -89,10 +89,10 @@ static void revoked_keys_are_none(void **state)
 
 	assert_int_equal(api_key_create(f->store, "n", "full", false, text, &key, NULL), 0);
 	hash_of(text, hash);
-	assert_int_equal(store_key_revoke(f->store, key.id, 5, NULL), 0);
+	assert_int_equal(store_key_revoke(f->store, key.id, 5, NULL, NULL), 0);
 	assert_int_equal(store_key_find(f->store, hash, &found, NULL), -ENOENT);
-	assert_int_equal(store_key_revoke(f->store, key.id, 6, NULL), -ENOENT);
-	assert_int_equal(store_key_revoke(f->store, "none", 6, NULL), -ENOENT);
+	assert_int_equal(store_key_revoke(f->store, key.id, 6, NULL, NULL), -ENOENT);
+	assert_int_equal(store_key_revoke(f->store, "none", 6, NULL, NULL), -ENOENT);
 	assert_int_equal(api_key_create(f->store, "n", "all", false, text, &key, NULL), -EINVAL);
 	assert_int_equal(
 		api_key_create(f->store, "\xff", "full", false, text, &key, NULL), -EINVAL);
@@ -108,19 +108,19 @@ static void a_key_has_a_daily_limit_or_none(void **state)
 	hash_of(text, hash);
 	assert_int_equal(store_key_find(f->store, hash, &found, NULL), 0);
 	assert_int_equal(found.daily_limit_micros, STORE_NO_LIMIT);
-	assert_int_equal(store_key_limit(f->store, key.id, 0, NULL), 0);
+	assert_int_equal(store_key_limit(f->store, key.id, 0, NULL, NULL), 0);
 	assert_int_equal(store_key_find(f->store, hash, &found, NULL), 0);
 	assert_int_equal(found.daily_limit_micros, 0);
-	assert_int_equal(store_key_limit(f->store, key.id, INT64_C(5000000000), NULL), 0);
+	assert_int_equal(store_key_limit(f->store, key.id, INT64_C(5000000000), NULL, NULL), 0);
 	assert_int_equal(store_key_find(f->store, hash, &found, NULL), 0);
 	assert_int_equal(found.daily_limit_micros, INT64_C(5000000000));
-	assert_int_equal(store_key_limit(f->store, key.id, STORE_NO_LIMIT, NULL), 0);
+	assert_int_equal(store_key_limit(f->store, key.id, STORE_NO_LIMIT, NULL, NULL), 0);
 	assert_int_equal(store_key_find(f->store, hash, &found, NULL), 0);
 	assert_int_equal(found.daily_limit_micros, STORE_NO_LIMIT);
-	assert_int_not_equal(store_key_limit(f->store, key.id, -2, NULL), 0);
-	assert_int_equal(store_key_limit(f->store, "none", 1, NULL), -ENOENT);
-	assert_int_equal(store_key_revoke(f->store, key.id, 5, NULL), 0);
-	assert_int_equal(store_key_limit(f->store, key.id, 1, NULL), -ENOENT);
+	assert_int_not_equal(store_key_limit(f->store, key.id, -2, NULL, NULL), 0);
+	assert_int_equal(store_key_limit(f->store, "none", 1, NULL, NULL), -ENOENT);
+	assert_int_equal(store_key_revoke(f->store, key.id, 5, NULL, NULL), 0);
+	assert_int_equal(store_key_limit(f->store, key.id, 1, NULL, NULL), -ENOENT);
 }
 
 /* --- replays --- */

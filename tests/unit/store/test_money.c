@@ -47,7 +47,8 @@ static int setup(void **state)
 		return -1;
 	text_format(f->path, sizeof(f->path), "%s/sealmark.db", f->directory);
 	*state = f;
-	return store_open(f->path, &f->store, NULL) || store_key_add(f->store, &key, "hash", NULL);
+	return store_open(f->path, &f->store, NULL) ||
+	       store_key_add(f->store, &key, "hash", NULL, NULL);
 }
 
 static int teardown(void **state)
@@ -309,7 +310,7 @@ static void a_class_costs_29_cents_to_the_microdollar(void **state)
 
 static void limit(struct fixture *f, int64_t micros)
 {
-	assert_int_equal(store_key_limit(f->store, "k", micros, NULL), 0);
+	assert_int_equal(store_key_limit(f->store, "k", micros, NULL, NULL), 0);
 }
 
 static void the_limit_counts_charges_and_holds_of_24_hours(void **state)
@@ -382,7 +383,7 @@ static void who_is_over_is_told(void **state)
 	assert_int_equal(ends(f, "a", "requested", NOW + 10000), 0);
 	over_is(f, NOW + 10000, "b:spending_limit ");
 	over_is(f, NOW + 10001 + STORE_DAY_MS, "");
-	assert_int_equal(store_key_revoke(f->store, "k", NOW, NULL), 0);
+	assert_int_equal(store_key_revoke(f->store, "k", NOW, NULL, NULL), 0);
 	over_is(f, NOW + 10000, "b:authority_revoked ");
 }
 

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 - what the commands on the platform's store share. */
+#ifndef SEALMARK_CLI_STORE_H
+#define SEALMARK_CLI_STORE_H
+
+#include "store/people.h"
+
+/* The store that was named, or the one at home, which is made when it is not there. */
+int cli_open_store(const char *given, struct store **out, struct error *err);
+/* "2026-11-29T17:48:06Z", or "-" for 0 */
+void cli_write_time(char *out, size_t size, int64_t ms);
+/* Text that somebody else chose, harmless for a terminal; without a newline. */
+void cli_print_safe(const char *text);
+
+#endif
