@@ -112,6 +112,8 @@ extern const struct cli_command cli_sandbox_pause;
 extern const struct cli_command cli_sandbox_wake;
 extern const struct cli_command cli_sandbox_extend;
 extern const struct cli_command cli_sandbox_rm;
+extern const struct cli_command cli_login;
+extern const struct cli_command cli_logout;
 extern const struct cli_command cli_image_ls;
 extern const struct cli_command cli_image_show;
 extern const struct cli_command cli_serve;

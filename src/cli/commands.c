@@ -15,6 +15,8 @@ const struct cli_command *const cli_commands[] = {
 	&cli_sandbox_wake,
 	&cli_sandbox_extend,
 	&cli_sandbox_rm,
+	&cli_login,
+	&cli_logout,
 	&cli_image_ls,
 	&cli_image_show,
 	&cli_serve,

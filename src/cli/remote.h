@@ -165,11 +165,16 @@ struct remote_create {
 	uint32_t vcpu, memory_mib, disk_mib, idle_pause;
 	int64_t lease_ms, wait_ms, max_cost, max_total;
 	bool internet, no_internet, persistent, reuse, detach, has_idle;
+	const char *again; /* Idempotency-Key, or NULL */
+	bool anyway;       /* although a signal came */
 };
 
 /* Create, and unless detach wait until it runs. *out is the sandbox. */
 int remote_create_sandbox(
 	struct remote *r, const struct remote_create *o, json_t **out, struct error *err);
+
+/* Until it runs; *sandbox is brought up to date. */
+int remote_wait_running(struct remote *r, json_t **sandbox, struct error *err);
 
 /* --- remote_exec.c --- */
 
@@ -206,8 +211,24 @@ void progress_end(struct progress *p);
 
 /* --- remote_login.c --- */
 
-/* Ask a person for a key and wait until they have decided; the key is saved and put in settings. */
-int remote_login(struct remote_settings *settings, const char *purpose, const char *access,
-	struct error *err);
+struct remote_login {
+	const char *purpose, *access; /* or NULL */
+	int64_t daily;                /* microdollars to propose; 0: none */
+	bool json;
+};
+/* Ask a person for a key and wait until they have decided; the key is kept, and put in settings. */
+int remote_login(
+	struct remote_settings *settings, const struct remote_login *what, struct error *err);
+
+/* --- remote_run.c --- */
+
+struct remote_run {
+	struct remote_create create;
+	struct remote_exec exec;
+	struct cli_texts files; /* SOURCE:TARGET */
+	bool trial;             /* without a key, ask for one */
+};
+/* One command in a sandbox of its own, which is gone at the end; the status of the command. */
+int remote_run(struct remote_settings *settings, const struct remote_run *run, struct error *err);
 
 #endif

@@ -20,6 +20,7 @@
  * (wait_ms), the same call is sent until there is.
  */
 #define TRIES         6u
+#define REFUSALS      3u /* nothing listens there: a server that starts again needs moments */
 #define FIRST_WAIT_MS 200
 #define MOST_WAIT_MS  10000
 
@@ -138,6 +139,8 @@ static int64_t wait_before(const struct exchange *x, const json_t *answer, int f
 	int64_t ms = FIRST_WAIT_MS << (tries < 5 ? tries : 5), said = said_wait(x, answer);
 	bool again = tries + 1 < TRIES && !(x->call->once && x->arrived);
 
+	if (failure == -ECONNREFUSED && tries >= REFUSALS)
+		return -1;
 	if (failure)
 		return again && failure != -EPROTO && x->length == 0 ? ms : -1;
 	if (is_no_room(answer)) {

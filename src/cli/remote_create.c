@@ -96,8 +96,7 @@ static json_t *body_of(const struct remote_create *o, struct error *err)
 	return NULL;
 }
 
-/* Until it runs; what it became is in *sandbox. */
-static int wait_running(struct remote *r, json_t **sandbox, struct error *err)
+int remote_wait_running(struct remote *r, json_t **sandbox, struct error *err)
 {
 	struct buffer path = {0};
 	int status = CLI_OK;
@@ -149,12 +148,14 @@ int remote_create_sandbox(
 			.path = "/v1/sandboxes",
 			.body = body,
 			.wait_ms = o->wait_ms,
+			.again = o->again,
+			.anyway = o->anyway,
 			.about = "create"},
 		out, err);
 	if (!status && !*json_text(*out, "id"))
 		status = cli_ours(err, "the server's answer has no id");
 	if (!status && !o->detach)
-		status = wait_running(r, out, err);
+		status = remote_wait_running(r, out, err);
 	return status;
 }
 

@@ -21,30 +21,53 @@ static bool is_uuid(const char *text)
 	return !text[i];
 }
 
-int remote_sandbox_id(struct remote *r, const char *reference, char *id, struct error *err)
+static int list_named(
+	struct remote *r, const char *name, bool stopped, json_t **out, struct error *err)
 {
 	struct buffer path = {0};
-	json_t *answer = NULL;
-	const json_t *found;
 	int status;
+
+	buffer_add_text(&path, "/v1/sandboxes");
+	remote_query(&path, "name", name);
+	remote_query(&path, "limit", "2");
+	if (stopped)
+		remote_query(&path, "includeStopped", "true");
+	status = remote_call(
+		r, &(struct remote_call){.method = "GET", .path = buffer_text(&path)}, out, err);
+	buffer_fini(&path);
+	return status;
+}
+
+/* The one of this name that can run; else the only one that is stopped. */
+int remote_sandbox_id(struct remote *r, const char *reference, char *id, struct error *err)
+{
+	json_t *answer = NULL;
+	const json_t *list, *found;
+	int status = CLI_OK;
 
 	if (is_uuid(reference))
 		return text_copy(id, REMOTE_ID_SIZE, reference) ? CLI_OURS : CLI_OK;
 	if (strlen(reference) > 128)
 		return cli_usage(
 			err, "\"%.40s...\" is neither the id nor the name of a sandbox", reference);
-	buffer_add_text(&path, "/v1/sandboxes");
-	remote_query(&path, "name", reference);
-	remote_query(&path, "limit", "1");
-	status = remote_call(r, &(struct remote_call){.method = "GET", .path = buffer_text(&path)},
-		&answer, err);
-	buffer_fini(&path);
+	for (int stopped = 0; !status && stopped < 2; stopped++) {
+		json_decref(answer);
+		status = list_named(r, reference, stopped, &answer, err);
+		if (json_array_size(json_object_get(answer, "data")))
+			break;
+	}
 	if (status)
 		return status;
-	found = json_array_get(json_object_get(answer, "data"), 0);
+	list = json_object_get(answer, "data");
+	found = json_array_get(list, 0);
 	if (!found)
 		status = cli_usage(err,
 			"no sandbox has the id or the name \"%.128s\" (sealmark sandbox ls)",
+			reference);
+	else if (json_array_size(list) > 1)
+		status = cli_usage(err,
+			"several stopped sandboxes were called \"%.128s\": give the id of one "
+			"(sealmark sandbox ls --all)",
 			reference);
 	else if (!is_uuid(json_text(found, "id")))
 		status = cli_ours(err, "the server's list has no ids");

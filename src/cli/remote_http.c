@@ -256,7 +256,8 @@ static int explain(struct remote *r, const struct exchange *x, CURLcode code, co
 	if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY ||
 		code == CURLE_URL_MALFORMAT)
 		return -EPROTO;
-	return -ECONNRESET;
+	return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ? -ECONNREFUSED
+										   : -ECONNRESET;
 }
 
 int remote_exchange(struct remote *r, struct exchange *x, struct error *err)

@@ -242,6 +242,67 @@ def test_what_is_not_there(cli: Cli, box_of_all: str) -> None:
     assert not (cli.folder / "x").exists()
 
 
+# --- run ------------------------------------------------------------------------------------------
+
+
+def test_run_on_a_server(cli: Cli, server: Server) -> None:
+    (cli.folder / "hw.py").write_text("import sys; print(6 * 7, sys.stdin.read())")
+    where = ("--label", "cli=run", "--file", "hw.py:sub/hw.py")
+    done = cli("sandbox", "run", *where, "--", "python3", "sub/hw.py", stdin=b"in")
+    assert (done.returncode, done.stdout) == (0, b"42 in\n")
+    assert cli("sandbox", "run", "--", "sh", "-c", "exit 9").returncode == 9
+    assert cli("sandbox", "run", "--timeout", "300ms", "--", "sleep", "60").returncode == 124
+    assert cli("sandbox", "run", "--file", "gone:x", "--", "true").returncode == USAGE
+    # nothing stays, not even a record
+    listed = cli.good("sandbox", "ls", "--all", "--json", "--label", "cli=run")
+    assert json.loads(listed) == []
+
+
+def test_run_that_is_interrupted_leaves_nothing(cli: Cli) -> None:
+    command = cli.start("sandbox", "run", "--label", "cli=int", "--", "sh", "-c", "echo; sleep 300")
+    assert command.stdout and command.stdout.readline()
+    command.send_signal(signal.SIGINT)
+    assert command.wait(60) == 130
+    assert json.loads(cli.good("sandbox", "ls", "-a", "--json", "--label", "cli=int")) == []
+
+
+def test_where_run_runs_is_never_a_riddle(cli: Cli) -> None:
+    done = cli("sandbox", "run", "--cpu-time", "1s", "--", "true")
+    assert done.returncode == USAGE
+    assert b"--cpu-time is for a run on this host" in done.stderr and b"--local" in done.stderr
+    assert cli("sandbox", "run", "--local", "--cpu-time", "1s", "--", "true").returncode == 0
+    done = cli("sandbox", "run", "--local", "--remote", "--", "true")
+    assert done.returncode == USAGE and b"exclude each other" in done.stderr
+    none = {"SEALMARK_API_URL": "", "SEALMARK_API_KEY": ""}
+    done = cli("sandbox", "run", "--remote", "--", "true", **none)
+    assert done.returncode == USAGE and b"no server is known" in done.stderr
+    done = cli("sandbox", "run", "--vcpu", "1", "--", "true", **none)
+    assert done.returncode == USAGE and b"--vcpu is for a server" in done.stderr
+    assert cli("sandbox", "run", "--", "true", **none).returncode == 0
+    done = cli("sandbox", "run", "--", "true", SEALMARK_API_URL="http://127.0.0.1:1")
+    assert done.returncode == OURS and b"cannot reach http://127.0.0.1:1" in done.stderr
+
+
+# --- login ----------------------------------------------------------------------------------------
+
+
+def test_a_key_is_kept_and_forgotten(cli: Cli, server: Server) -> None:
+    none = {"SEALMARK_API_URL": "", "SEALMARK_API_KEY": ""}
+    done = cli("login", "--with-key", server.url, stdin=b"rtcloud_wrong\n", **none)
+    assert done.returncode == OURS and b"unauthorized" in done.stderr
+    assert cli("sandbox", "ls", **none).returncode == USAGE
+    cli.good("login", "--with-key", server.url, stdin=server.key.encode() + b"\n", **none)
+    file = cli.folder / "config" / "sealmark" / "credentials.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    cli.good("sandbox", "ls", **none)
+    # the key is for this server alone
+    done = cli("sandbox", "ls", "--api-url", "http://127.0.0.1:1", **none)
+    assert done.returncode == USAGE and b"no key for http://127.0.0.1:1" in done.stderr
+    cli.good("logout", **none)
+    assert server.key not in file.read_text()
+    assert cli("sandbox", "ls", **none).returncode == USAGE
+
+
 # --- which server ---------------------------------------------------------------------------------
 
 
