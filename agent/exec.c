@@ -93,12 +93,17 @@ static int make_pipes(struct agent *a, struct exec *e, const struct wire_exec *m
 	int r = 0;
 
 	theirs[WIRE_STDIN] = a->null_fd;
-	if (m->flags & WIRE_EXEC_STDIN)
-		r = make_pipe(e, WIRE_STDIN, m, &theirs[WIRE_STDIN]);
-	if (!r)
-		r = make_pipe(e, WIRE_STDOUT, m, &theirs[WIRE_STDOUT]);
-	if (!r)
-		r = make_pipe(e, WIRE_STDERR, m, &theirs[WIRE_STDERR]);
+	if (m->flags & WIRE_EXEC_TERMINAL) {
+		theirs[WIRE_STDIN] = -1;
+		r = terminal_open(e, m, theirs);
+	} else {
+		if (m->flags & WIRE_EXEC_STDIN)
+			r = make_pipe(e, WIRE_STDIN, m, &theirs[WIRE_STDIN]);
+		if (!r)
+			r = make_pipe(e, WIRE_STDOUT, m, &theirs[WIRE_STDOUT]);
+		if (!r)
+			r = make_pipe(e, WIRE_STDERR, m, &theirs[WIRE_STDERR]);
+	}
 	if (!r && (m->flags & WIRE_EXEC_REPORT))
 		r = make_pipe(e, WIRE_REPORT, m, &theirs[WIRE_REPORT]);
 	return r;
@@ -385,6 +390,13 @@ static void exec_release(struct agent *a, struct stream *s)
 
 /* --- streams --- */
 
+static void close_input(struct exec *e)
+{
+	if (e->fds[WIRE_STDIN] >= 0 && e->flags & WIRE_EXEC_TERMINAL)
+		terminal_end(e->fds[WIRE_STDIN]);
+	close_channel(e, WIRE_STDIN);
+}
+
 /* Move what the process takes from the ring into its pipe. */
 static void feed(struct agent *a, struct stream *s)
 {
@@ -408,7 +420,7 @@ static void feed(struct agent *a, struct stream *s)
 		stream_consumed(a, s, (size_t)n);
 	}
 	if (!e->ring_used && s->ended)
-		close_channel(e, WIRE_STDIN);
+		close_input(e);
 }
 
 static void exec_data(struct agent *a, struct stream *s, const uint8_t *bytes, size_t count)
@@ -459,7 +471,7 @@ static void exec_end(struct agent *a, struct stream *s)
 	struct exec *e = &s->u.exec;
 
 	if (!e->ring_used)
-		close_channel(e, WIRE_STDIN);
+		close_input(e);
 }
 
 static void exec_kill(struct agent *a, struct stream *s, uint32_t reason)
@@ -606,6 +618,12 @@ int exec_signal(struct agent *a, struct stream *s, uint32_t signal)
 	if (s->u.exec.state == EXEC_RUNNING)
 		cgroup_signal(&s->u.exec.cgroup, a->cgroup_fd, (int)signal);
 	return 0;
+}
+
+void exec_resize(struct stream *s, uint32_t cols, uint32_t rows)
+{
+	if (is_exec(s) && s->u.exec.flags & WIRE_EXEC_TERMINAL && s->u.exec.fds[WIRE_STDOUT] >= 0)
+		terminal_resize(s->u.exec.fds[WIRE_STDOUT], cols, rows);
 }
 
 static void check_cpu(struct agent *a, struct stream *s, uint64_t now)

@@ -51,6 +51,8 @@ struct exec {
 void exec_begin(struct agent *a, struct stream *s, const struct wire_exec *m);
 /* SIGNAL from the host: 0 or -EPROTO. */
 int exec_signal(struct agent *a, struct stream *s, uint32_t signal);
+/* RESIZE from the host, for one that may have no terminal or be over. */
+void exec_resize(struct stream *s, uint32_t cols, uint32_t rows);
 /* One of its descriptors has an event. */
 void exec_event(struct stream *s, unsigned which);
 /* A child was reaped; true when it was this exec's first process. */
@@ -58,6 +60,14 @@ bool exec_reaped(
 	struct agent *a, struct stream *s, pid_t pid, int status, const struct rusage *usage);
 /* Look at the clock: limits, ticks, patience. Asks to be woken for the next of them. */
 void exec_times(struct agent *a, struct stream *s);
+
+/* --- terminal.c --- */
+
+/* Our end into e->fds (output, and input if asked for), the other three times into *theirs. */
+int terminal_open(struct exec *e, const struct wire_exec *m, int *theirs);
+int terminal_resize(int fd, uint32_t cols, uint32_t rows);
+/* The end of its input. */
+void terminal_end(int fd);
 
 /* --- exec_child.c: between clone and exec --- */
 

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -63,6 +64,8 @@ NO_SANITIZE static int place_files(const struct child *c)
 		if (i == 3)
 			used = 4;
 	}
+	if (c->request->flags & WIRE_EXEC_TERMINAL && ioctl(0, TIOCSCTTY, 0))
+		return -errno;
 	/* All of the agent's own are close-on-exec already; this holds even if one is forgotten. */
 	syscall(SYS_close_range, used, ~0u, CLOSE_ON_EXEC_RANGE);
 	return 0;

@@ -50,6 +50,7 @@ static void take_kill(struct agent *a, struct stream *s, uint32_t reason)
 static int take_for_stream(struct agent *a, const struct wire_frame *f)
 {
 	struct stream *s = stream_find(a, f->stream);
+	struct wire_resize resize;
 	struct wire_signal signal;
 	struct wire_kill kill;
 
@@ -66,6 +67,11 @@ static int take_for_stream(struct agent *a, const struct wire_frame *f)
 		if (wire_get_signal(f->payload, f->length, &signal))
 			return -EPROTO;
 		return exec_signal(a, s, signal.signal);
+	case WIRE_RESIZE:
+		if (wire_get_resize(f->payload, f->length, &resize))
+			return -EPROTO;
+		exec_resize(s, resize.cols, resize.rows);
+		return 0;
 	case WIRE_KILL:
 		if (wire_get_kill(f->payload, f->length, &kill))
 			return -EPROTO;

@@ -117,6 +117,16 @@ class Server:
         finally:
             connection.close()
 
+    def open(self, method: str, path: str, body: Any = None) -> http.client.HTTPResponse:
+        """A request whose answer is read as it comes; closing it closes its connection."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
+        sent = {"Authorization": f"Bearer {self.key}", "Connection": "close"}
+        data = None if body is None else json.dumps(body).encode()
+        connection.request(method, path, data, sent)
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        return response
+
     def create(self, **fields: Any) -> str:
         """A small sandbox that runs; its id."""
         body = {"memoryMiB": 256, "timeoutSeconds": 300, **fields}

@@ -72,6 +72,8 @@
 	E(ALREADY_EXISTS, "already_exists", 409, -1, "Rename with overwrite: true to replace it.") \
 	E(DISK_FULL, "disk_full", 409, -1, NULL)                                                   \
 	E(NOT_CONNECTED, "not_pending", 409, -1, NULL)                                             \
+	E(STDIN_CLOSED, "stdin_closed", 409, -1, "Spawn it with stdinMode: pipe.")                 \
+	E(NO_TERMINAL, "no_terminal", 409, -1, "Spawn it with pty: {cols, rows}.")                 \
 	E(NAME_TAKEN, "name_taken", 409, -1, "Use getOrCreate to have the one of that name.")      \
 	E(LEASE_TOO_SHORT, "lease_too_short", 409, -1, "Extend the lease first.")                  \
 	E(BUDGET_EXCEEDED, "budget_exceeded", 409, -1,                                             \
@@ -394,6 +396,13 @@ void sandboxes_update(struct request *q);
 void network_get(struct request *q);
 void network_put(struct request *q);
 void commands_exec(struct request *q);
+void processes_spawn(struct request *q);
+void processes_list(struct request *q);
+void processes_get(struct request *q);
+void processes_output(struct request *q);
+void processes_write(struct request *q);
+void processes_signal(struct request *q);
+void processes_resize(struct request *q);
 void files_read(struct request *q);
 void files_write(struct request *q);
 void files_list(struct request *q);

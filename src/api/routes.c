@@ -143,6 +143,49 @@ static const struct field usage_export_query[] = {
 	FIELDS_END,
 };
 
+static const struct field terminal_size[] = {
+	INTEGER("cols", 1, 4096, .required = true),
+	INTEGER("rows", 1, 4096, .required = true),
+	FIELDS_END,
+};
+
+static const struct field spawn[] = {
+	TEXT("command", 1, 131072, .help = "Run under bash -c."),
+	TEXTS("argv", 1, 1024, .help = "Run without a shell."),
+	TEXT("cwd", 1, 4095),
+	MAP("env", 0, 1000),
+	TEXT("stdin", 0, 2097152),
+	TEXT("stdinBase64", 0, 2796208),
+	ONE_OF("stdinMode", "none|pipe", .help = "pipe: input comes by :write."),
+	OBJECT("pty", terminal_size, .help = "A terminal, whose input comes by :write."),
+	INTEGER("timeoutMs", 1, 86400000, .help = "Default: until the sandbox ends."),
+	ONE_OF("outputEncoding", "utf8|base64", .help = "base64: every piece also as bytes."),
+	BOOLEAN("traceFiles"),
+	USER_FIELD,
+	FIELDS_END,
+};
+
+static const struct field output_query[] = {
+	INTEGER("cursor", 0, INT64_MAX, .help = "Bytes that were read before; default 0."),
+	INTEGER("waitMs", 0, 60000, .help = "Wait so long for more; default 0."),
+	BOOLEAN("follow", .help = "A line for each event, until it ends."),
+	FIELDS_END,
+};
+
+static const struct field write_body[] = {
+	TEXT("data", 0, 1048576),
+	TEXT("base64", 0, 1398104),
+	INTEGER("offset", 0, INT64_MAX,
+		.help = "Of these bytes in all its input; default the end."),
+	BOOLEAN("eof", .help = "Its input ends with them."),
+	FIELDS_END,
+};
+
+static const struct field signal_body[] = {
+	TEXT("signal", 1, 16, .help = "Default SIGTERM."),
+	FIELDS_END,
+};
+
 static const struct field path_only[] = {PATH_FIELD, FIELDS_END};
 static const struct field write_query[] = {PATH_FIELD, TEXT("mode", 3, 4), FIELDS_END};
 
@@ -313,13 +356,19 @@ const struct route api_routes[] = {
 	MISSING("GET", SANDBOX "/metrics", "What it used over time"),
 
 	ROUTE("POST", SANDBOX ":exec", "Run a command", commands_exec, nothing, .body = exec),
-	MISSING("POST", SANDBOX "/processes", "Start a process"),
-	MISSING("GET", SANDBOX "/processes", "List processes"),
-	MISSING("GET", SANDBOX "/processes/{process}", "One process"),
-	MISSING("GET", SANDBOX "/processes/{process}/output", "What it has written"),
-	MISSING("POST", SANDBOX "/processes/{process}:write", "Write to its input"),
-	MISSING("POST", SANDBOX "/processes/{process}:signal", "Send it a signal"),
-	MISSING("POST", SANDBOX "/processes/{process}:resize", "Change its terminal's size"),
+	ROUTE("POST", SANDBOX "/processes", "Start a process in the background", processes_spawn,
+		nothing, .body = spawn, .status = 201),
+	ROUTE("GET", SANDBOX "/processes", "List processes, the oldest first", processes_list,
+		nothing),
+	ROUTE("GET", SANDBOX "/processes/{process}", "One process", processes_get, nothing),
+	ROUTE("GET", SANDBOX "/processes/{process}/output", "What it has written", processes_output,
+		output_query),
+	ROUTE("POST", SANDBOX "/processes/{process}:write", "Write to its input", processes_write,
+		nothing, .body = write_body, .flags = ROUTE_NO_REPLAY),
+	ROUTE("POST", SANDBOX "/processes/{process}:signal", "Send it a signal", processes_signal,
+		nothing, .body = signal_body),
+	ROUTE("POST", SANDBOX "/processes/{process}:resize", "Change its terminal's size",
+		processes_resize, nothing, .body = terminal_size),
 	MISSING("GET", SANDBOX "/terminal", "A terminal over a WebSocket"),
 
 	ROUTE("GET", SANDBOX "/files/content", "Read a file", files_read, path_only,

@@ -251,6 +251,7 @@ static void ready(uv_poll_t *poll, int status, int events)
 	guest_read(g);
 	if (g->gone)
 		return;
+	process_resume_all(g->monitor);
 	client_resume_all(g->monitor);
 	egress_resume(g->monitor);
 }

@@ -103,6 +103,7 @@ static void finish(struct monitor *m)
 	guest_close(&m->guest);
 	egress_close(m);
 	console_close(&m->console);
+	processes_close(m);
 	uv_close((uv_handle_t *)&m->keeper_poll, NULL);
 	if (m->listen_fd >= 0)
 		uv_close((uv_handle_t *)&m->listen_poll, NULL);
@@ -310,6 +311,8 @@ static int start(struct monitor *m, const struct monitor_parts *parts)
 		r = uv_timer_init(&m->loop, &m->settle);
 	if (!r)
 		r = uv_timer_init(&m->loop, &m->pausing.idle);
+	if (!r)
+		r = uv_timer_init(&m->loop, &m->processes.waits);
 	if (!r)
 		r = uv_poll_init(&m->loop, &m->keeper_poll, parts->keeper_fd);
 	if (!r)

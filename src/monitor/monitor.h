@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "jail/jail.h"
 #include "monitor/config.h"
+#include "monitor/process.h"
 #include "monitor/vsock.h"
 #include "wire/wire.h"
 
@@ -28,6 +29,7 @@
  * Clients number their streams as they like; stream.c gives each a number of its own towards the
  * guest, checks direction, shape and credit of every frame of either side, and applies what the
  * guest cannot be trusted with: CPU limits by the host's measure and a watchdog on wall limits.
+ * Processes (process.h) are commands whose stream is the monitor's own.
  */
 #define MONITOR_CLIENTS 64
 #define MONITOR_BACKLOG (4u << 20) /* bytes waiting for a client before the guest is held back */
@@ -49,14 +51,16 @@ struct client {
 	int events; /* what poll waits for */
 	struct buffer in, out;
 	uint32_t pauses, wakes; /* streams on which it waits for that; 0: none */
+	struct process_wait wait;
 };
 
 struct stream {
 	bool used;
-	uint32_t id;           /* towards the guest */
-	uint32_t client_id;    /* towards the client */
-	struct client *client; /* NULL: its client went away; the guest's answers are dropped */
-	uint16_t type;         /* the request */
+	uint32_t id;             /* towards the guest */
+	uint32_t client_id;      /* towards the client */
+	struct client *client;   /* NULL: its client went away; the guest's answers are dropped */
+	struct process *process; /* instead of a client, or NULL */
+	uint16_t type;           /* the request */
 	const struct stream_shape *shape; /* what may be said on it */
 	bool input;                       /* the guest takes DATA */
 	uint64_t credit[WIRE_CHANNELS];   /* bytes the sender may still send; STDIN: the client */
@@ -141,6 +145,7 @@ struct monitor {
 	struct console console;
 	struct client clients[MONITOR_CLIENTS];
 	struct stream streams[WIRE_STREAMS_MAX];
+	struct processes processes;
 	uint32_t next_stream;
 	unsigned execs;
 	int64_t heard_ms; /* when the guest last said anything */

@@ -105,8 +105,8 @@ static uint32_t fresh_id(struct monitor *m)
 
 struct stream *stream_open(struct monitor *m, uint16_t type, struct client *c, uint32_t client_id)
 {
-	/* the last place is the monitor's own, for its PING */
-	size_t places = c ? WIRE_STREAMS_MAX - 1 : WIRE_STREAMS_MAX;
+	/* the last place is for the monitor's own PING */
+	size_t places = c || type != WIRE_PING ? WIRE_STREAMS_MAX - 1 : WIRE_STREAMS_MAX;
 
 	for (size_t i = 0; i < places; i++) {
 		struct stream *s = &m->streams[i];
@@ -223,8 +223,7 @@ static int for_monitor(struct client *c, const struct wire_frame *f, const char 
 		n = network(c, f, frame, sizeof(frame));
 		break;
 	default:
-		*why = "a message that only a monitor sends";
-		return -EPROTO;
+		return process_request(c, f, why);
 	}
 	if (n > 0)
 		client_send(c, frame, (size_t)n);
@@ -264,6 +263,9 @@ static int client_says(struct stream *s, const struct wire_frame *f, const char 
 			signal.signal < 1 || signal.signal > 64)
 			return -EPROTO;
 		return 0;
+	case WIRE_RESIZE:
+		*why = "the size of what is no command";
+		return s->type == WIRE_EXEC ? 0 : -EPROTO;
 	case WIRE_KILL:
 		return 0;
 	default:
@@ -383,6 +385,8 @@ int stream_from_guest(
 	if (!s || guest_says(s, f, why))
 		return -EPROTO;
 	limits_progress(m, s);
+	if (s->process)
+		process_from_guest(m, s, f);
 	if (wire_is_final(f->type)) {
 		limits_end(m, s, f->type == WIRE_EXIT ? bytes : NULL);
 		if (s->type == WIRE_PING && !s->client && !s->killed)
@@ -403,6 +407,7 @@ void stream_client_gone(struct client *c)
 {
 	struct monitor *m = c->monitor;
 
+	process_client_gone(c);
 	for (size_t i = 0; i < WIRE_STREAMS_MAX; i++) {
 		struct stream *s = &m->streams[i];
 

@@ -308,6 +308,41 @@ int op_next(struct operation *op, struct error *err)
 	}
 }
 
+static int wait_cancel(struct operation *op, int64_t deadline_ms, int cancel_fd, struct error *err)
+{
+	struct sandbox *s = op->sandbox;
+	struct pollfd p[] = {
+		{s->fd, (short)(buffer_length(&s->out) ? POLLIN | POLLOUT : POLLIN), 0},
+		{cancel_fd, POLLIN, 0}};
+	int n = poll(p, 2, clock_poll_ms(deadline_ms));
+
+	if (n < 0 && errno != EINTR)
+		return error_sys(err, errno, "poll");
+	if (n == 0)
+		return op_too_late(op, err);
+	/* what has come is taken first */
+	if (n > 0 && p[1].revents && !p[0].revents)
+		return error_set(err, -EINTR, "interrupted");
+	return 0;
+}
+
+int op_next_until(struct operation *op, int64_t deadline_ms, int cancel_fd, struct error *err)
+{
+	int r;
+
+	for (;;) {
+		r = op_poll(op, err);
+		if (r > 0)
+			return op->frame.type == WIRE_FAIL ? op_failure(&op->frame, err) : 0;
+		if (!r)
+			r = connection_flush(op->sandbox, err);
+		if (!r)
+			r = wait_cancel(op, deadline_ms, cancel_fd, err);
+		if (r)
+			return r;
+	}
+}
+
 /* wait until little is left unsent, reading meanwhile so that neither side blocks the other */
 static int settle(struct operation *op, struct error *err)
 {

@@ -42,15 +42,15 @@ static uint64_t micros(int64_t ms)
 	return ms > 0 ? (uint64_t)ms * 1000 : 0;
 }
 
-static int send_request(struct run *run, struct error *err)
+int exec_encode(const struct exec_spec *spec, uint32_t stream, bool input, uint8_t *frame,
+	size_t size, struct error *err)
 {
-	const struct exec_spec *spec = run->spec;
 	const char *const *env = spec->env ? spec->env : default_env;
-	bool input = spec->stdin_bytes || spec->stdin_fd >= 0;
-	cleanup_free uint8_t *frame = malloc(WIRE_FRAME_MAX);
+	bool terminal = spec->cols && spec->rows;
 	struct wire_exec m = {
 		.flags = (spec->flags & ~(WIRE_EXEC_STDIN | WIRE_EXEC_REPORT)) |
-			 (input ? WIRE_EXEC_STDIN : 0) | (spec->report ? WIRE_EXEC_REPORT : 0),
+			 (input ? WIRE_EXEC_STDIN : 0) | (spec->report ? WIRE_EXEC_REPORT : 0) |
+			 (terminal ? WIRE_EXEC_TERMINAL : 0),
 		.uid = spec->uid,
 		.gid = spec->gid,
 		.cpu_us = micros(spec->cpu_ms),
@@ -59,20 +59,33 @@ static int send_request(struct run *run, struct error *err)
 		.output_bytes = spec->output_bytes ? spec->output_bytes : DEFAULT_OUTPUT,
 		.file_bytes = spec->file_bytes,
 		.processes = spec->processes ? spec->processes : DEFAULT_PROCESSES,
+		.cols = terminal ? spec->cols : 0,
+		.rows = terminal ? spec->rows : 0,
 		.cwd = wire_str(spec->cwd ? spec->cwd : "/workspace"),
 		.argv = {.list = spec->argv, .count = count(spec->argv)},
 		.env = {.list = env, .count = count(env)},
 	};
 	int n;
 
-	if (!frame)
-		return error_set(err, -ENOMEM, "out of memory");
 	if (m.argv.count == 0)
 		return error_set(err, -EINVAL, "no command given");
-	n = wire_put_exec(frame, WIRE_FRAME_MAX, run->op.stream, 0, &m);
+	n = wire_put_exec(frame, size, stream, 0, &m);
 	if (n < 0 || m.argv.count > WIRE_STRINGS_MAX || m.env.count > WIRE_STRINGS_MAX)
 		return error_set(err, -E2BIG, "the arguments and environment are too long");
-	return op_request(&run->op, frame, n, err);
+	return n;
+}
+
+static int send_request(struct run *run, struct error *err)
+{
+	const struct exec_spec *spec = run->spec;
+	bool input = spec->stdin_bytes || spec->stdin_fd >= 0;
+	cleanup_free uint8_t *frame = malloc(WIRE_FRAME_MAX);
+	int n;
+
+	if (!frame)
+		return error_set(err, -ENOMEM, "out of memory");
+	n = exec_encode(spec, run->op.stream, input, frame, WIRE_FRAME_MAX, err);
+	return n < 0 ? n : op_request(&run->op, frame, n, err);
 }
 
 static int give(struct run *run, enum wire_channel channel, const void *bytes, size_t n)

@@ -44,6 +44,9 @@ int op_input_end(struct operation *op, struct error *err);
 /* Wait for the next frame of this operation; CREDIT for input is taken in here. FAIL becomes an
  * error: its errno and message. */
 int op_next(struct operation *op, struct error *err);
+/* As op_next(), waiting at most until the deadline (clock_ms; then -ETIMEDOUT as from a monitor
+ * that is given up) and while cancel_fd (-1: none) is not readable (-EINTR). */
+int op_next_until(struct operation *op, int64_t deadline_ms, int cancel_fd, struct error *err);
 /* Read and handle what is there without waiting; used between polls. 1: a frame is in op->frame,
  * 0: none now. */
 int op_poll(struct operation *op, struct error *err);
@@ -58,6 +61,10 @@ int op_too_late(struct operation *op, struct error *err);
 int op_conclude(struct operation *op, int r, const char *path, struct error *err);
 /* Give up what is under way, if anything is: KILL, and wait for the last frame. */
 void op_cancel(struct operation *op);
+
+/* exec.c: an EXEC frame; its size, or an error. */
+int exec_encode(const struct exec_spec *spec, uint32_t stream, bool input, uint8_t *frame,
+	size_t size, struct error *err);
 
 /* Move bytes of s->out to the socket without waiting; 0 or -ENODEV. */
 int connection_flush(struct sandbox *s, struct error *err);

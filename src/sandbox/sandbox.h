@@ -160,6 +160,7 @@ struct exec_spec {
 	uint64_t output_bytes;   /* of stdout and of stderr each; 0: 64 MiB */
 	uint64_t file_bytes;     /* largest file; 0: none */
 	uint32_t processes;      /* 0: 512 */
+	uint32_t cols, rows;     /* > 0: a terminal of that size on its fds 0 to 2 */
 
 	/* standard input: bytes, or a file descriptor read as the guest takes it (until its end);
 	 * neither: /dev/null */
@@ -206,6 +207,76 @@ int sandbox_exec(struct sandbox *s, const struct exec_spec *spec, struct exec_re
 
 /* The exit status a shell would show: code, 128 + signal, 124 for time limits, 137 for memory. */
 int exec_result_status(const struct exec_result *r);
+
+/*
+ * Processes: commands that run on when their caller goes, in the sandbox's monitor, which keeps
+ * their newest output and how they ended as long as the sandbox lives (the oldest that have ended
+ * are forgotten when there are many). Any connection to the sandbox may use them by their id.
+ */
+struct sandbox_process {
+	char id[40];
+	enum wire_process_state state;
+	uint32_t pid;            /* the guest's word */
+	enum wire_ending reason; /* once it is WIRE_PROCESS_ENDED */
+	uint32_t status, flags;
+	uint64_t wall_us;
+	int64_t started_ms, ended_ms;      /* wall clock; 0: not yet */
+	uint64_t output_first, output_end; /* offsets of what is kept of its output */
+	uint64_t input_bytes;              /* taken so far */
+	bool input_open;
+	uint32_t cols, rows; /* 0: no terminal */
+	char *about;
+};
+void sandbox_process_fini(struct sandbox_process *p);
+
+struct spawn_spec {
+	const struct exec_spec *exec; /* without input, callbacks and report */
+	const char *id;               /* a new UUID */
+	const char *about;            /* at most 8 KiB of the caller's, given back; NULL: "" */
+	bool input;                   /* takes input by sandbox_process_write() */
+	bool hold; /* wait for this connection's reading: no output is dropped while it lasts */
+};
+
+/* Start one; answers when it runs, or has ended already: 127 when there is no such program.
+ * -EBUSY: too many run. *out is to be finished whenever a call below answers 0. */
+int sandbox_spawn(struct sandbox *s, const struct spawn_spec *spec, struct sandbox_process *out,
+	struct error *err);
+/* *out: array of *count, the oldest first; free with sandbox_processes_free(). */
+int sandbox_processes(
+	struct sandbox *s, struct sandbox_process **out, size_t *count, struct error *err);
+void sandbox_processes_free(struct sandbox_process *list, size_t count);
+
+/*
+ * Output from `cursor` on: at most `most` bytes (256 KiB at a time), in pieces with their offsets;
+ * one that begins beyond the cursor says that bytes before it were dropped. When there is none yet,
+ * wait for some, or for its end, wait_ms long (< 0: as long as it takes). -ENOENT: there is no such
+ * process. -EINTR: cancel_fd (-1: none) became readable; the connection may be used on.
+ * A result of on_piece other than 0 ends it and is the answer.
+ */
+struct output_spec {
+	const char *id;
+	uint64_t cursor;
+	uint32_t most;
+	int64_t wait_ms;
+	int cancel_fd;
+	int (*on_piece)(void *context, enum wire_channel channel, uint64_t offset,
+		const void *bytes, size_t count);
+	void *context;
+};
+int sandbox_process_output(struct sandbox *s, const struct output_spec *spec,
+	struct sandbox_process *out, struct error *err);
+/* Input that begins at `offset` of all its input. What was taken before is left out, so that a call
+ * may be made again; out->input_bytes says what is taken now, which may be less (full buffers).
+ * `eof`: it ends after these bytes, once all of them are taken. -EBADF: it takes none; -ESPIPE:
+ * there is a gap before the offset. */
+int sandbox_process_write(struct sandbox *s, const char *id, uint64_t offset, const void *bytes,
+	size_t count, bool eof, struct sandbox_process *out, struct error *err);
+/* To every process of it. -ESRCH: it has ended. */
+int sandbox_process_signal(struct sandbox *s, const char *id, uint32_t signal,
+	struct sandbox_process *out, struct error *err);
+/* -ENOTTY: it has no terminal. */
+int sandbox_process_resize(struct sandbox *s, const char *id, uint32_t cols, uint32_t rows,
+	struct sandbox_process *out, struct error *err);
 
 /* Files. `as` is the uid and gid whose rights apply in the guest (0: root). */
 struct sandbox_entry {

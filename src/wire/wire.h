@@ -31,7 +31,7 @@
  *
  * Nothing here allocates. Decoded messages point into the frame they came from.
  */
-#define WIRE_VERSION     1u
+#define WIRE_VERSION     2u
 #define WIRE_HEADER      12u
 #define WIRE_PAYLOAD_MAX (256u << 10)
 #define WIRE_FRAME_MAX   (WIRE_HEADER + WIRE_PAYLOAD_MAX)
@@ -56,6 +56,7 @@ enum wire_channel {
 #define WIRE_EXEC_OUTPUT_KILL 4u  /* end it at the output limit; else drop what is beyond it */
 #define WIRE_EXEC_PRIVILEGED  8u  /* keep root's capabilities (uid 0 only), cgroup writable */
 #define WIRE_EXEC_NEW_PRIVS   16u /* allow setuid programs (sudo); default no_new_privs */
+#define WIRE_EXEC_TERMINAL    32u /* fds 0 to 2 are a terminal of its own, channels 0 and 1 */
 
 /* exit.reason: how an exec ended; the order is the wire's */
 enum wire_ending {
@@ -105,6 +106,19 @@ enum sandbox_stop_reason {
 	SANDBOX_STOPPED_PAUSE_FAILED,
 	SANDBOX_STOPPED_HOST, /* host_stopped: the host was shut down in an orderly way */
 	SANDBOX_STOP_REASONS
+};
+
+/* mon_spawn.flags: while the client that spawned it is there, it waits for what that one has not
+ * asked beyond yet; else its oldest output is dropped. */
+#define WIRE_SPAWN_HOLD 1u
+
+/* mon_process.state */
+enum wire_process_state {
+	WIRE_PROCESS_STARTING = 0,
+	WIRE_PROCESS_RUNNING,
+	WIRE_PROCESS_ENDED,
+	WIRE_PROCESS_LOST, /* the guest gave it up without saying how it ended */
+	WIRE_PROCESS_STATES
 };
 
 #define WIRE_PARENTS   1u /* file_write, file_mkdir, tar_in: make missing parents (mode 755) */
@@ -163,6 +177,7 @@ enum sandbox_stop_reason {
 	M(NET_END, net_end, 0x46, BOTH)                                                            \
 	M(NET_CREDIT, net_credit, 0x47, BOTH)                                                      \
 	M(NET_CLOSE, net_close, 0x48, BOTH)                                                        \
+	M(RESIZE, resize, 0x50, GUEST)                                                             \
 	M(MON_READY, mon_ready, 0x100, MONITOR)                                                    \
 	M(MON_STOPPED, mon_stopped, 0x101, MONITOR)                                                \
 	M(MON_USAGE, mon_usage, 0x102, MONITOR)                                                    \
@@ -174,6 +189,14 @@ enum sandbox_stop_reason {
 	M(MON_WAKE, mon_wake, 0x108, MONITOR)                                                      \
 	M(MON_STATE, mon_state, 0x109, MONITOR)                                                    \
 	M(MON_STATE_REPLY, mon_state_reply, 0x10a, MONITOR)                                        \
+	M(MON_SPAWN, mon_spawn, 0x110, MONITOR)                                                    \
+	M(MON_PROCESSES, mon_processes, 0x111, MONITOR)                                            \
+	M(MON_PROCESS, mon_process, 0x112, MONITOR)                                                \
+	M(MON_OUTPUT, mon_output, 0x113, MONITOR)                                                  \
+	M(MON_PIECE, mon_piece, 0x114, MONITOR)                                                    \
+	M(MON_WRITE, mon_write, 0x115, MONITOR)                                                    \
+	M(MON_SIGNAL, mon_signal, 0x116, MONITOR)                                                  \
+	M(MON_RESIZE, mon_resize, 0x117, MONITOR)                                                  \
 	M(MON_NETWORK, mon_network, 0x120, MONITOR)                                                \
 	M(MON_NETWORK_REPLY, mon_network_reply, 0x121, MONITOR)
 
@@ -202,11 +225,14 @@ enum sandbox_stop_reason {
 	F(u64, output_bytes)                                                                       \
 	F(u64, file_bytes)                                                                         \
 	F(u32, processes)                                                                          \
+	F(u32, cols /* of its terminal */)                                                         \
+	F(u32, rows)                                                                               \
 	F(str, cwd)                                                                                \
 	F(strs, argv)                                                                              \
 	F(strs, env)
 #define WIRE_FIELDS_started(F) F(u32, pid)
 #define WIRE_FIELDS_signal(F)  F(u32, signal /* sent to every process of the exec */)
+#define WIRE_FIELDS_resize(F)  F(u32, cols) F(u32, rows) /* of an exec's terminal */
 #define WIRE_FIELDS_kill(F)    F(u32, reason)
 /* host_cpu_us is 0 from the agent; the monitor fills in what it measured from outside. */
 #define WIRE_FIELDS_exit(F)                                                                        \
@@ -324,6 +350,44 @@ enum sandbox_stop_reason {
 	F(u64, names)                                                                              \
 	F(u64, bytes_in)                                                                           \
 	F(u64, bytes_out)
+
+/*
+ * Processes: commands that belong to the monitor, not to a client, under an id that the client
+ * chose. Each request is answered on its stream by FAIL, or by MON_PIECEs (of MON_OUTPUT only), a
+ * MON_PROCESS (of MON_PROCESSES: one for each) and DONE.
+ */
+#define WIRE_FIELDS_mon_spawn(F)                                                                   \
+	F(str, id)                                                                                 \
+	F(u32, flags)                                                                              \
+	F(str, about /* the client's own words, given back in MON_PROCESS */)                      \
+	F(blob, exec /* payload of an EXEC */)
+#define WIRE_FIELDS_mon_processes(F)
+#define WIRE_FIELDS_mon_process(F)                                                                 \
+	F(str, id)                                                                                 \
+	F(u32, state)                                                                              \
+	F(u32, pid /* the guest's word */)                                                         \
+	F(u32, reason) /* as in EXIT, once it is over */                                           \
+	F(u32, status)                                                                             \
+	F(u32, flags)                                                                              \
+	F(u64, wall_us)                                                                            \
+	F(i64, started_ms) /* wall clock */                                                        \
+	F(i64, ended_ms)                                                                           \
+	F(u64, output_first) /* offset of the oldest byte that is kept */                          \
+	F(u64, output_end)                                                                         \
+	F(u64, input_bytes) /* taken so far */                                                     \
+	F(u32, input_open)                                                                         \
+	F(u32, cols)                                                                               \
+	F(u32, rows)                                                                               \
+	F(str, about)
+/* Output from `cursor` (an offset in stdout and stderr together) on, at most `most` bytes; when
+ * there is none and it runs, wait for some or for its end. A further MON_OUTPUT of the same client
+ * ends the wait of the one before. */
+#define WIRE_FIELDS_mon_output(F) F(str, id) F(u64, cursor) F(u64, wait_ms) F(u32, most)
+#define WIRE_FIELDS_mon_piece(F)  F(u64, offset) F(u32, channel) F(blob, bytes)
+/* Input that begins at `offset` of all its input: what was taken before is left out. */
+#define WIRE_FIELDS_mon_write(F)  F(str, id) F(u64, offset) F(u32, eof) F(blob, bytes)
+#define WIRE_FIELDS_mon_signal(F) F(str, id) F(u32, signal)
+#define WIRE_FIELDS_mon_resize(F) F(str, id) F(u32, cols) F(u32, rows)
 
 /* --- what is generated from the table --- */
 

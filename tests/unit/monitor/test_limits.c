@@ -77,6 +77,19 @@ int pause_message(struct client *c, const struct wire_frame *f, const char **why
 	return 0;
 }
 
+int process_request(struct client *c, const struct wire_frame *f, const char **why)
+{
+	return -1;
+}
+
+void process_from_guest(struct monitor *m, struct stream *s, const struct wire_frame *f)
+{
+}
+
+void process_client_gone(struct client *c)
+{
+}
+
 /* --- the machine --- */
 
 static const struct monitor_config config = {.patience_ms = 1000000};
