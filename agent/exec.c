@@ -20,6 +20,7 @@
 /* A program that writes line by line would be interrupted at each by the agent's waking up, which
  * costs ten times the write. So after a small piece the pipe is left alone for a moment. */
 #define HOLD_OFF_US     1000u
+#define UNUSED_LOOK_US  20000u /* how often a terminal is looked at that nobody has open */
 #define PIECE_IS_SMALL  (16u << 10)
 #define STACK_LEAST     (8u << 20)
 #define REPORT_LEAST    (4u << 20)
@@ -546,6 +547,13 @@ static bool took(struct agent *a, struct stream *s, unsigned channel, ssize_t n,
 	if (n < 0 && errno == EAGAIN && e->state != EXEC_DRAINING) {
 		e->ready[channel] = false;
 		hold_off(a, s, channel, 0);
+		return false;
+	}
+	/* A terminal that nobody has open now may be opened again, and our end is not closed before
+	 * its session is over: that would be a hang-up, which ends those that are just exiting. */
+	if (n < 0 && errno == EIO && e->flags & WIRE_EXEC_TERMINAL && e->state != EXEC_DRAINING) {
+		e->ready[channel] = false;
+		hold_off(a, s, channel, UNUSED_LOOK_US);
 		return false;
 	}
 	/* The end; or what a foreign process holds open after the tree is gone. */
