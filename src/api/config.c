@@ -12,8 +12,8 @@
 #include <string.h>
 
 #define NAME_MOST  96
-#define KEYS_MOST  64         /* of one map */
-#define PRICE_MOST 1000000000 /* microdollars: a thousand dollars an hour */
+#define KEYS_MOST  64                    /* of one map */
+#define PRICE_MOST UINT64_C(10000000000) /* microdollars: ten thousand dollars an hour */
 
 struct api_config {
 	struct yaml_tree *tree; /* texts of the options point into it */

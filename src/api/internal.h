@@ -320,7 +320,8 @@ bool money_terms(struct request *q, const struct store_sandbox *record, struct s
 /* Answer STORE_OVER_LIMIT; `more` is what was to be held. */
 void money_refuse(struct request *q, const char *payer, int64_t more, const struct error *why);
 /* Its machine is its payer's from now on; before store_sandbox_ready(). */
-int money_ready(struct api_server *server, const char *id, struct sandbox *s, struct error *err);
+int money_ready(struct api_server *server, const struct store_sandbox *record, struct sandbox *s,
+	struct error *err);
 /* The lease to be given to its monitor: `wanted_ms`, or for how long its cap lasts. */
 int64_t money_lease_ms(const struct store_sandbox *record, int64_t wanted_ms);
 /* The lease ends at `until_ms` from now on (now, while it is paused): charge so far, hold anew,
@@ -330,6 +331,8 @@ int money_renew(struct api_server *server, struct store_sandbox *record, struct 
 /* The same for a request; false: answered. */
 bool money_extend(
 	struct request *q, struct store_sandbox *record, struct sandbox *s, int64_t until_ms);
+/* maxTotalCostMicros of a change, if it is in it; false: answered. The record is read again. */
+bool money_cap(struct request *q, struct store_sandbox *record);
 /* The last measure; before store_sandbox_stopped(), which settles. */
 int money_ended(struct api_server *server, const char *id, const struct sandbox_usage *used,
 	struct error *err);

@@ -182,7 +182,7 @@ static int started(struct api_server *server, const struct store_sandbox *record
 	const struct sandbox_info *info = sandbox_info(s);
 	json_t *spec = json_loads(record->spec, 0, NULL);
 	int64_t now = api_now_ms();
-	int r = money_ready(server, record->id, s, err);
+	int r = money_ready(server, record, s, err);
 
 	if (!r)
 		r = store_sandbox_ready(server->store, record->id, info->isolation, now,

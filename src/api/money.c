@@ -86,12 +86,27 @@ void money_refuse(struct request *q, const char *payer, int64_t more, const stru
 
 /* --- while it runs --- */
 
-int money_ready(struct api_server *server, const char *id, struct sandbox *s, struct error *err)
+/* The thread looks again at once. */
+static void wake(struct api_server *server)
+{
+	const uint64_t one = 1;
+
+	if (server->money_fd >= 0 && write(server->money_fd, &one, sizeof(one)) != sizeof(one))
+		log_debug("the thread of money is awake already");
+}
+
+int money_ready(struct api_server *server, const struct store_sandbox *record, struct sandbox *s,
+	struct error *err)
 {
 	struct sandbox_usage used = {0};
 	int r = sandbox_usage(s, &used, err);
 
-	return r ? r : store_money_begin(server->store, id, used.cpu_us, used.wall_us, err);
+	if (!r)
+		r = store_money_begin(server->store, record->id, used.cpu_us, used.wall_us, err);
+	/* a lease that its cap makes short may end before the next look */
+	if (!r && record->money.bounded && money_lease_ms(record, 2 * TICK_MS) < 2 * TICK_MS)
+		wake(server);
+	return r;
 }
 
 int64_t money_lease_ms(const struct store_sandbox *record, int64_t wanted_ms)
@@ -165,7 +180,49 @@ bool money_extend(
 	return r == 0;
 }
 
+bool money_cap(struct request *q, struct store_sandbox *record)
+{
+	const json_t *given = json_object_get(q->json, "maxTotalCostMicros");
+	struct store_money *m = &record->money;
+	int64_t cap = json_is_integer(given) ? json_integer_value(given) : STORE_NO_CAP;
+	int64_t now = api_now_ms(), charged = store_money_charged(m, true, now);
+	const bool bounded = m->bounded;
+	struct error err = {0};
+	int r;
+
+	if (!given || !m->open)
+		return true;
+	if (!m->until_ms) {
+		answer_error(q, API_SANDBOX_NOT_READY, NULL, "The sandbox is starting.");
+		return false;
+	}
+	if (cap != STORE_NO_CAP && cap <= charged)
+		return answer_budget(q, "maxTotalCostMicros", cap, charged);
+	m->cap_micros = cap;
+	r = money_renew(q->server, record, NULL, m->until_ms, &err);
+	/* the monitor has a lease by the old cap until the thread gives it another */
+	if (!r && bounded)
+		r = store_money_bound(q->server->store, record->id, true, &err);
+	if (r == STORE_OVER_LIMIT)
+		money_refuse(q, record->owner, cap == STORE_NO_CAP ? 0 : cap - charged, &err);
+	else if (r)
+		life_failure(q, record, r == -ESTALE ? -ENODEV : r, &err, false);
+	else
+		wake(q->server);
+	return r == 0;
+}
+
 /* --- the thread --- */
+
+static bool is_stopping(struct api_server *server)
+{
+	bool stopping;
+
+	pthread_mutex_lock(&server->lock);
+	stopping = server->stopping;
+	pthread_mutex_unlock(&server->lock);
+	return stopping;
+}
 
 struct ids {
 	char (*list)[ID_SIZE];
@@ -225,7 +282,7 @@ static int64_t hold_to_cap(struct api_server *server, struct store_sandbox *reco
 {
 	int64_t wanted = record->expires_ms - api_now_ms(), lease;
 
-	if (record->money.cap_micros == STORE_NO_CAP || wanted <= 0)
+	if ((record->money.cap_micros == STORE_NO_CAP && !record->money.bounded) || wanted <= 0)
 		return -1;
 	lease = money_lease_ms(record, wanted);
 	if (lease < CAP_DONE_MS) {
@@ -292,13 +349,13 @@ static int64_t look_at_all(struct api_server *server)
 
 	if (store_sandbox_each(server->store, &filter, add_running, &running, &err))
 		log_error("%s", error_message(&err));
-	for (size_t i = 0; i < running.count && !server->stopping; i++) {
+	for (size_t i = 0; i < running.count && !is_stopping(server); i++) {
 		one = look_at(server, running.list[i]);
 		next = one < next ? one : next;
 	}
 	if (store_money_each_over(server->store, api_now_ms(), add_over, &over, &err))
 		log_error("%s", error_message(&err));
-	for (size_t i = 0; i < over.count && !server->stopping; i++)
+	for (size_t i = 0; i < over.count && !is_stopping(server); i++)
 		stop_for(server, over.list[i], over.reasons[i]);
 	ids_fini(&running);
 	ids_fini(&over);
@@ -309,9 +366,13 @@ static void *run(void *context)
 {
 	struct api_server *server = context;
 	struct pollfd p = {server->money_fd, POLLIN, 0};
+	uint64_t wakes;
 
-	while (poll(&p, 1, (int)look_at_all(server)) <= 0)
-		;
+	while (!is_stopping(server)) {
+		if (poll(&p, 1, (int)look_at_all(server)) > 0 &&
+			read(server->money_fd, &wakes, sizeof(wakes)) < 0)
+			log_debug("nobody woke the thread of money");
+	}
 	return NULL;
 }
 
@@ -319,7 +380,7 @@ int money_start(struct api_server *server, struct error *err)
 {
 	int r;
 
-	server->money_fd = eventfd(0, EFD_CLOEXEC);
+	server->money_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server->money_fd < 0)
 		return error_sys(err, errno, "eventfd");
 	r = pthread_create(&server->money, NULL, run, server);
@@ -331,10 +392,10 @@ int money_start(struct api_server *server, struct error *err)
 
 void money_stop(struct api_server *server)
 {
-	const uint64_t one = 1;
-
-	if (server->counting && write(server->money_fd, &one, sizeof(one)) == sizeof(one))
+	if (server->counting) {
+		wake(server);
 		pthread_join(server->money, NULL);
+	}
 	server->counting = false;
 	close_fd(&server->money_fd);
 }

@@ -600,7 +600,8 @@ void sandboxes_update(struct request *q)
 	}
 	if (!life_find(q, &record))
 		return;
-	if (apply(q, &record) && (!seconds || set_lease(q, api_now_ms() + 1000 * seconds))) {
+	if (money_cap(q, &record) && apply(q, &record) &&
+		(!seconds || set_lease(q, api_now_ms() + 1000 * seconds))) {
 		r = store_sandbox_settings(q->server->store, &record, taken, &err);
 		if (r)
 			refuse(q, r, taken, &err);

@@ -96,7 +96,7 @@ static void adopt(struct api_server *server, const char *id)
 	if (s) {
 		/* its lease began when it was ready, some moments ago: the record may say less */
 		now = api_now_ms();
-		r = money_ready(server, id, s, &err);
+		r = money_ready(server, &record, s, &err);
 		if (!r)
 			r = store_sandbox_ready(server->store, id, sandbox_info(s)->isolation, now,
 				record.expires_ms, &err);
