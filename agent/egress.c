@@ -383,8 +383,7 @@ static void read_socks(struct agent *a, struct connection *c)
 		n = proxy_socks_hello(c->memory->in, c->in, &usable);
 		if (n <= 0)
 			return n ? drop(a, c, 0) : (void)0;
-		push(c, (const uint8_t *)(usable ? "\5" : "\5\377"), 1);
-		push(c, (const uint8_t *)(usable ? "\0" : "\377"), 1);
+		push(c, (const uint8_t *)(usable ? "\5\0" : "\5\377"), 2);
 		if (!usable)
 			return drop(a, c, 0);
 		c->greeted = true;
