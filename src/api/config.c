@@ -6,14 +6,17 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "base/yaml.h"
+#include "monitor/egress_policy.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MOST  96
-#define KEYS_MOST  64                    /* of one map */
-#define PRICE_MOST UINT64_C(10000000000) /* microdollars: ten thousand dollars an hour */
+#define NAME_MOST        96
+#define KEYS_MOST        64 /* of one map */
+#define RULES_MOST       200
+#define RULES_BYTES_MOST 7000                  /* of one list: every sandbox's policy holds them */
+#define PRICE_MOST       UINT64_C(10000000000) /* microdollars: ten thousand dollars an hour */
 
 struct api_config {
 	struct yaml_tree *tree; /* texts of the options point into it */
@@ -36,8 +39,8 @@ struct key {
 	const char *const *choices; /* NULL-terminated */
 };
 
-static key_reader read_text, read_path, read_choice, read_u32, read_u64;
-static key_writer write_text, write_u32, write_u64;
+static key_reader read_text, read_path, read_choice, read_u32, read_u64, read_rules;
+static key_writer write_text, write_u32, write_u64, write_list;
 
 static const char *const isolations[] = {"none", "process", "kernel", "hardware", NULL};
 
@@ -66,6 +69,11 @@ static const char *const isolations[] = {"none", "process", "kernel", "hardware"
 	{                                                                                          \
 		name, read_u64, write_u64, AT(member), 0, PRICE_MOST, NULL                         \
 	}
+#define RULES(name, member, c)                                                                     \
+	{                                                                                          \
+		name, read_rules, write_list, AT(member), 0, 0, c                                  \
+	}
+static const char *const only_ranges[] = {NULL};
 
 /* In the order in which they are shown; a map stands before its keys. */
 static const struct key keys[] = {
@@ -88,6 +96,9 @@ static const struct key keys[] = {
 	MAP("prices"),
 	PRICE("prices.cpuVcpuHourMicros", prices.cpu_micros),
 	PRICE("prices.memoryGibHourMicros", prices.memory_micros),
+	MAP("egress"),
+	RULES("egress.alsoAllow", egress_also_allow, only_ranges),
+	RULES("egress.deny", egress_deny, NULL),
 };
 
 /* --- reading values --- */
@@ -152,6 +163,54 @@ static int read_u64(struct api_config *config, const struct key *key, const stru
 	return yaml_u64(node, key->name, key->least, key->most, field, err);
 }
 
+/* A list of texts that ends with NULL, and is freed with the config. */
+static const char **new_list(struct api_config *config, size_t count)
+{
+	const char ***more = realloc(config->lists, (config->list_count + 1) * sizeof(*more));
+	const char **list = calloc(count + 1, sizeof(*list));
+
+	if (more)
+		config->lists = more;
+	if (!more || !list) {
+		free(list);
+		return NULL;
+	}
+	config->lists[config->list_count++] = list;
+	return list;
+}
+
+/* Rules of egress; with choices, only addresses and ranges. */
+static int read_rules(struct api_config *config, const struct key *key,
+	const struct yaml_node *node, void *field, struct error *err)
+{
+	struct egress_rule rule;
+	const char **list, *why;
+	size_t bytes = 0;
+	int r = 0;
+
+	if (node->kind != YAML_LIST)
+		return yaml_error(node, err, EINVAL, "%s: a list is wanted", key->name);
+	for (size_t i = 0; i < node->count; i++)
+		bytes += node->items[i]->text ? strlen(node->items[i]->text) + 4 : 0;
+	if (node->count > RULES_MOST || bytes > RULES_BYTES_MOST)
+		return yaml_error(node, err, EINVAL, "%s: at most %d rules of %d bytes together",
+			key->name, RULES_MOST, RULES_BYTES_MOST);
+	list = new_list(config, node->count);
+	if (!list)
+		return error_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < node->count && !r; i++) {
+		r = yaml_text(node->items[i], key->name, &list[i], err);
+		if (!r && egress_rule_parse(list[i], &rule, &why))
+			r = yaml_error(node->items[i], err, EINVAL, "%s: \"%.80s\" %s", key->name,
+				list[i], why);
+		else if (!r && key->choices && (rule.kind != EGRESS_RANGE || rule.port))
+			r = yaml_error(node->items[i], err, EINVAL,
+				"%s: \"%.80s\" is not an address or a range", key->name, list[i]);
+	}
+	*(const char *const **)field = list;
+	return r;
+}
+
 /* --- writing what is in force --- */
 
 static int write_text(const struct key *key, const void *field, struct buffer *out)
@@ -171,6 +230,16 @@ static int write_u32(const struct key *key, const void *field, struct buffer *ou
 static int write_u64(const struct key *key, const void *field, struct buffer *out)
 {
 	return buffer_printf(out, "%llu", *(const unsigned long long *)field);
+}
+
+static int write_list(const struct key *key, const void *field, struct buffer *out)
+{
+	const char *const *list = *(const char *const *const *)field;
+	int r = buffer_add_text(out, "[");
+
+	for (size_t i = 0; list && list[i] && !r; i++)
+		r = buffer_printf(out, "%s\"%s\"", i ? ", " : "", list[i]);
+	return r ? r : buffer_add_text(out, "]");
 }
 
 static unsigned depth_of(const char *name)

@@ -170,6 +170,40 @@ static void what_is_shown_can_be_read(void **state)
 	buffer_fini(&shown);
 }
 
+static void rules_of_egress_are_read_and_shown(void **state)
+{
+	struct fixture *f = *state;
+	struct buffer shown = {0};
+
+	assert_int_equal(load(f, "egress:\n"
+				 "  alsoAllow: [10.1.0.0/16, \"fd00::/8\"]\n"
+				 "  deny:\n"
+				 "    - \"*.example.org\"\n"
+				 "    - 192.0.2.1:25\n"),
+		0);
+	assert_string_equal(f->options.egress_also_allow[0], "10.1.0.0/16");
+	assert_string_equal(f->options.egress_also_allow[1], "fd00::/8");
+	assert_null(f->options.egress_also_allow[2]);
+	assert_string_equal(f->options.egress_deny[1], "192.0.2.1:25");
+	assert_null(f->options.egress_deny[2]);
+	assert_int_equal(api_config_show(&f->options, &shown), 0);
+	assert_non_null(
+		strstr(buffer_text(&shown), "  deny: [\"*.example.org\", \"192.0.2.1:25\"]\n"));
+	buffer_fini(&shown);
+}
+
+static void wrong_rules_of_egress_are_named(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(load(f, "egress:\n"
+				 "  alsoAllow: [mirror.example.org]\n"
+				 "  deny: [ok.org, \"http://x.org/\"]\n"),
+		-EINVAL);
+	complains(f, "2:15", "is not an address or a range");
+	complains(f, "3:18", "is not a name");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +214,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_map_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(dots_are_no_path, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_shown_can_be_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			rules_of_egress_are_read_and_shown, setup, teardown),
+		cmocka_unit_test_setup_teardown(wrong_rules_of_egress_are_named, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
