@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from people import PASSWORD, Browser, Program, link_of
 from serving import Server, make_home
 from support import empty_cgroups, real_home
 
@@ -76,3 +77,40 @@ def box(runtime: Any) -> Iterator[Any]:
     """A sandbox of the public client."""
     with runtime.sandboxes.create(memory_mib=512, timeout_seconds=300) as box:
         yield box
+
+
+@pytest.fixture
+def fresh(has_machines: None) -> Iterator[Callable[..., Server]]:
+    """Servers without an owner; no machine is started on them."""
+    made: list[Server] = []
+
+    def make(*options: str) -> Server:
+        made.append(Server(make_home(), ["--engine", "fake", "--rate", "2000", *options]))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
+
+
+@pytest.fixture
+def owned(fresh: Callable[..., Server]) -> Server:
+    server = fresh()
+    answer = Browser(server).fetch(
+        "POST", "/api/setup", {"token": link_of(server), "password": PASSWORD, "name": "Ann"}
+    )
+    assert answer.status == 200, answer.body
+    return server
+
+
+@pytest.fixture
+def person(owned: Server) -> Browser:
+    browser = Browser(owned)
+    assert browser.sign_in().status == 200
+    return browser
+
+
+@pytest.fixture
+def program(owned: Server, tmp_path: Path) -> Program:
+    return Program(owned, tmp_path)
