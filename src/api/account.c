@@ -59,6 +59,7 @@ static json_t *daily(const struct store_spending *now)
 /* There is neither a trial nor credit: who operates the host pays for it. */
 void account_limits(struct request *q)
 {
+	const struct meter_prices *prices = &q->server->options.prices;
 	struct store_spending now;
 	struct store_quota used;
 	struct error err = {0};
@@ -69,6 +70,9 @@ void account_limits(struct request *q)
 		return;
 	}
 	answer_json(q, 200,
-		json_pack("{ss so sn sn so}", "access", q->key.access, "daily", daily(&now),
-			"trial", "credit", "account", limit_rows(&q->server->quota, &used)));
+		json_pack("{ss so sn sn so s{so so}}", "access", q->key.access, "daily",
+			daily(&now), "trial", "credit", "account",
+			limit_rows(&q->server->quota, &used), "prices", "cpuVcpuHourMicros",
+			micros((int64_t)prices->cpu_micros), "memoryGibHourMicros",
+			micros((int64_t)prices->memory_micros)));
 }

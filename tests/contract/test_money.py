@@ -253,8 +253,9 @@ def test_creates_at_once_cannot_overshoot(money: Callable[..., Money]) -> None:
     assert details["usedMicros"] == "300000"
     assert details["neededMicros"] == "60000"
     assert details["resetsAt"] is None  # holds go when sandboxes end, not with time
-    daily = server.ask("GET", "/v1/limits").json["daily"]
-    assert daily == {
+    limits = server.ask("GET", "/v1/limits").json
+    assert limits["prices"] == {"cpuVcpuHourMicros": "0", "memoryGibHourMicros": "3600000"}
+    assert limits["daily"] == {
         "limitMicros": "359999",
         "usedMicros": "300000",
         "heldMicros": "300000",
