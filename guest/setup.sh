@@ -36,6 +36,7 @@ Without --kernel and --image, everything.
 SEALMARK_HOME            where it goes (root: /var/lib/sealmark; else: ~/.local/share/sealmark)
 SEALMARK_DATA            folder with kernel/ and images/, if not beside this program
 SEALMARK_DEBIAN_MIRROR   Debian mirror, if not the one of this host's apt
+SEALMARK_NPM_REGISTRY    npm registry, if not the public one
 SEALMARK_LINUX           kernel series to build, as 7.2; the newest 7.x if unset
 http_proxy, https_proxy  are honoured, as is the proxy of this host's apt
 END
@@ -504,9 +505,9 @@ recipe_list() {
 recipe_digest() {
 	(
 		cd "$data/images/$1"
-		for file in recipe packages exclude customize; do
+		for file in recipe packages exclude downloads customize; do
 			printf '%s\n' "$file"
-			cat "$file"
+			[ ! -e "$file" ] || cat "$file"
 		done
 		printf 'format %s epoch %s pack %s\n' "$image_format" "$epoch" "$pack_options"
 	) | sha256sum | cut -c 1-12
@@ -541,6 +542,8 @@ count_packages() {
 # program in a machine 1 to 10 % (README.md).
 pack_options=
 
+npm_registry=${SEALMARK_NPM_REGISTRY:-https://registry.npmjs.org}
+
 # The mode in which mmdebstrap can work here, or the reason why it cannot.
 choose_mode() {
 	image_mode=root
@@ -571,10 +574,13 @@ if [ ! -e "${MMDEBSTRAP_APT_CONFIG:?}" ]; then
 	echo "the recipe's customize has emptied /tmp of the image, which setup does by itself" >&2
 	exit 1
 fi
-# What only this host knows must not reach a student: mirror, proxy, keys of other archives.
+# What only this host knows must not reach a student: mirror, proxy, keys of other archives. What
+# customize made of the archive's public names stands instead.
 rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/etc/apt/apt.conf.d/99mmdebstrap \
 	"$root"/etc/apt/auth.conf.d/* "$root"/etc/dpkg/dpkg.cfg.d/99mmdebstrap \
 	"$root"/var/cache/apt/* "$root"/var/lib/apt/lists/*
+[ ! -e "$root/usr/local/share/debian.sources" ] ||
+	mv "$root/usr/local/share/debian.sources" "$root/etc/apt/sources.list.d/debian.sources"
 # shellcheck disable=SC2016 # the ${…} are dpkg's
 dpkg-query --root="$root" -W -f '${Package}\t${Version}\n' >"$PACK_LIST"
 # shellcheck disable=SC2086 # options are words
@@ -582,6 +588,23 @@ mkfs.erofs --quiet -x-1 $PACK_OPTIONS -T"$EPOCH" -U00000000-0000-0000-0000-00000
 	--exclude-regex='^(dev|proc|sys|run|tmp)/.' --exclude-regex='^\.sealmark' "$PACK_FILE" "$root"
 END
 	chmod 755 "$image_tmp/pack"
+}
+
+# fetch_downloads NAME: what its file `downloads` names, into $image_tmp/downloads, each checked. The
+# downloader is the one of the host's apt, with its proxy.
+fetch_downloads() {
+	mkdir "$image_tmp/downloads"
+	[ -e "$data/images/$1/downloads" ] || return 0
+	begin_step "fetch what the image $1 takes from the npm registry"
+	sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$data/images/$1/downloads" >"$work/fetch"
+	while read -r path digest; do
+		run_job : /usr/lib/apt/apt-helper -q download-file "$npm_registry/$path" \
+			"$image_tmp/downloads/${path##*/}" "SHA512:$digest" ||
+			fail_job "${path##*/} could not be fetched from $npm_registry, or is not what it should be" \
+				"check the network and https_proxy, or set SEALMARK_NPM_REGISTRY to a mirror of the npm registry"
+	done <"$work/fetch"
+	chmod -R a+rX "$image_tmp/downloads"
+	end_step
 }
 
 build_image() {
@@ -600,6 +623,7 @@ END
 	need_space "the image $image" 3000 "$home"
 	[ "$image_tmp" = "$work" ] || need_space "the image $image" 2000 "$image_tmp"
 	find_mirror
+	fetch_downloads "$image"
 	write_pack_hook
 	cp "$recipe/customize" "$image_tmp/customize"
 	suite=$(recipe_get "$image" suite)
@@ -649,7 +673,8 @@ END
 		PACK_FILE="$pack_file" PACK_LIST="$pack_list" PACK_OPTIONS="$pack_options" \
 		CUSTOMIZE="$image_tmp/customize" RECIPE_USER="$(recipe_get "$image" user)" \
 		RECIPE_UID="$(recipe_get "$image" uid)" RECIPE_GID="$(recipe_get "$image" gid)" \
-		RECIPE_CWD="$(recipe_get "$image" cwd)" nice mmdebstrap "$@" ||
+		RECIPE_CWD="$(recipe_get "$image" cwd)" RECIPE_SUITE="$suite" \
+		DOWNLOADS="$image_tmp/downloads" nice mmdebstrap "$@" ||
 		fail_job "the image $image could not be built from $mirror" \
 			"check the network and http_proxy, then run it again"
 	[ -s "$made/rootfs.erofs" ] || fail_job "the image $image came out empty"
@@ -731,6 +756,7 @@ find_work() {
 		if [ -n "$force" ] || ! image_is_current "$name"; then
 			todo_images="$todo_images $name"
 			steps=$((steps + 2))
+			[ ! -e "$data/images/$name/downloads" ] || steps=$((steps + 1))
 		fi
 	done
 }

@@ -225,20 +225,5 @@ char *api_base64(const void *bytes, size_t count)
 
 int api_unbase64(const char *text, struct buffer *out)
 {
-	size_t count = strlen(text), padding = 0;
-	uint8_t *room;
-	int n;
-
-	if (count % 4 || count > API_JSON_MOST)
-		return -EINVAL;
-	while (padding < 2 && padding < count && text[count - 1 - padding] == '=')
-		padding++;
-	room = buffer_reserve(out, count / 4 * 3 + 1);
-	if (!room)
-		return -ENOMEM;
-	n = count ? EVP_DecodeBlock(room, (const unsigned char *)text, (int)count) : 0;
-	if (n < 0 || (size_t)n < padding)
-		return -EINVAL;
-	buffer_commit(out, (size_t)n - padding);
-	return 0;
+	return strlen(text) > API_JSON_MOST ? -EINVAL : text_unbase64(text, out);
 }

@@ -3,6 +3,8 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
+#include <openssl/evp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -270,4 +272,24 @@ const char *text_nearest(const char *word, const char *const *names)
 		}
 	}
 	return best;
+}
+
+int text_unbase64(const char *text, struct buffer *out)
+{
+	size_t count = strlen(text), padding = 0;
+	uint8_t *room;
+	int n;
+
+	if (count % 4 || count > INT_MAX)
+		return -EINVAL;
+	while (padding < 2 && padding < count && text[count - 1 - padding] == '=')
+		padding++;
+	room = buffer_reserve(out, count / 4 * 3 + 1);
+	if (!room)
+		return -ENOMEM;
+	n = count ? EVP_DecodeBlock(room, (const unsigned char *)text, (int)count) : 0;
+	if (n < 0 || (size_t)n < padding)
+		return -EINVAL;
+	buffer_commit(out, (size_t)n - padding);
+	return 0;
 }

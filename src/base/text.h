@@ -41,4 +41,7 @@ int text_add_safe(struct buffer *out, const void *bytes, size_t count, bool keep
 /* The name among `names` (NULL-terminated) closest to `word` (at most 2 edits), or NULL. */
 const char *text_nearest(const char *word, const char *const *names);
 
+/* Append the bytes of base64 with its padding; -EINVAL, -ENOMEM. */
+int text_unbase64(const char *text, struct buffer *out);
+
 #endif

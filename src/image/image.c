@@ -59,7 +59,17 @@ static bool is_word(const char *text, size_t most)
 	return true;
 }
 
-static int images_path(const char *home, char *out, size_t size, struct error *err)
+bool image_is_name(const char *text)
+{
+	return is_word(text, IMAGE_NAME_MAX);
+}
+
+bool image_is_tag(const char *text)
+{
+	return is_word(text, IMAGE_TAG_MAX) && isalpha((unsigned char)text[0]);
+}
+
+int image_folder(const char *home, char *out, size_t size, struct error *err)
 {
 	char own[PATH_MAX];
 	int r;
@@ -179,17 +189,17 @@ static int load(const char *images, struct image *image, struct error *err)
 	return 0;
 }
 
-/* The version the link `latest` names. */
-static int latest(const char *images, struct image *image, struct error *err)
+/* The version the link of a tag names. */
+static int follow(const char *images, struct image *image, const char *tag, struct error *err)
 {
 	char path[PATH_MAX], target[IMAGE_VERSION_MAX + 2];
 	ssize_t n;
 
-	if (text_format(path, sizeof(path), "%s/%s/latest", images, image->name))
+	if (text_format(path, sizeof(path), "%s/%s/%s", images, image->name, tag))
 		return error_set(err, -ENAMETOOLONG, "%s: path is too long", images);
 	n = readlink(path, target, sizeof(target));
 	if (n < 0)
-		return error_sys(err, errno, "%s", path);
+		return error_sys(err, errno == EINVAL ? ENOENT : errno, "%s", path);
 	if ((size_t)n > IMAGE_VERSION_MAX)
 		return error_set(err, -EBADMSG, "%s: must be a link to a version beside it", path);
 	target[n] = 0;
@@ -198,44 +208,56 @@ static int latest(const char *images, struct image *image, struct error *err)
 	return text_copy(image->version, sizeof(image->version), target);
 }
 
+/* Divide "name", "name:tag" or "name@version"; `tag` is "" with a version. */
+static int divide(const char *reference, struct image *image, char *tag, struct error *err)
+{
+	size_t n = strcspn(reference, "@:");
+	char mark = reference[n];
+	const char *rest = mark ? reference + n + 1 : "latest";
+	bool version = mark == '@' && strcmp(rest, "latest") != 0;
+
+	tag[0] = 0;
+	if (text_format(image->name, sizeof(image->name), "%.*s", (int)n, reference) ||
+		text_copy(version ? image->version : tag,
+			version ? sizeof(image->version) : IMAGE_TAG_MAX + 1, rest))
+		return error_set(err, -EINVAL, "image %.100s...: the name is too long", reference);
+	if (!is_word(image->name, IMAGE_NAME_MAX) ||
+		(version ? !is_word(image->version, IMAGE_VERSION_MAX) : !image_is_tag(tag)))
+		return error_set(err, -EINVAL,
+			"image \"%s\": must be NAME, NAME:TAG or NAME@VERSION, of lower case "
+			"letters, digits, dots, dashes",
+			reference);
+	return 0;
+}
+
 int image_resolve(const char *home, const char *reference, struct image **out, struct error *err)
 {
 	cleanup_image struct image *image = calloc(1, sizeof(*image));
-	char images[PATH_MAX], folder[PATH_MAX];
-	const char *at = strchr(reference, '@');
+	char images[PATH_MAX], folder[PATH_MAX], tag[IMAGE_TAG_MAX + 1];
 	struct stat st;
 	int r;
 
 	if (!image)
 		return error_sys(err, -ENOMEM, "image %s", reference);
-	if (at ? text_format(image->name, sizeof(image->name), "%.*s", (int)(at - reference),
-			 reference) ||
-				text_copy(image->version, sizeof(image->version), at + 1)
-	       : text_copy(image->name, sizeof(image->name), reference))
-		return error_set(err, -EINVAL, "image %.100s…: the name is too long", reference);
-	if (!is_word(image->name, IMAGE_NAME_MAX) ||
-		(at && !is_word(image->version, IMAGE_VERSION_MAX)))
-		return error_set(err, -EINVAL,
-			"image \"%s\": must be NAME or NAME@VERSION, of lower case letters, "
-			"digits, "
-			"dots, dashes",
-			reference);
-	r = images_path(home, images, sizeof(images), err);
+	r = divide(reference, image, tag, err);
+	if (!r)
+		r = image_folder(home, images, sizeof(images), err);
 	if (r)
 		return r;
-	if (!at || strcmp(image->version, "latest") == 0) {
+	if (tag[0]) {
 		r = path_join(folder, sizeof(folder), images, image->name, err);
 		if (r)
 			return r;
 		if (stat(folder, &st))
 			return no_image(images, reference, err);
-		r = latest(images, image, err);
+		r = follow(images, image, tag, err);
 		if (r == -ENOENT)
 			return no_image(images, reference, err);
 		if (r)
 			return r;
 	}
-	if (text_format(folder, sizeof(folder), "%s/%s/%s", images, image->name, image->version))
+	if (text_format(folder, sizeof(folder), "%s/%s/%s/manifest.json", images, image->name,
+		    image->version))
 		return error_set(err, -ENAMETOOLONG, "%s: path is too long", images);
 	if (stat(folder, &st))
 		return no_image(images, reference, err);
@@ -244,6 +266,25 @@ int image_resolve(const char *home, const char *reference, struct image **out, s
 		return r;
 	*out = steal_ptr(&image);
 	return 0;
+}
+
+/* A version that was deleted is an empty folder; a tag is a link. */
+static bool is_gone(const char *folder, const char *version)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (text_format(path, sizeof(path), "%s/%s", folder, version) || lstat(path, &st) ||
+		!S_ISDIR(st.st_mode))
+		return true;
+	cleanup_dir DIR *dir = opendir(path);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] != '.')
+			return false;
+	}
+	return dir != NULL;
 }
 
 /* Newest version first: numbers by value, before anything else by name. */
@@ -275,7 +316,7 @@ static int list_versions(const char *images, const char *name, struct image ***l
 		struct error why = {0};
 		struct image **more;
 
-		if (strcmp(versions[i], "latest") == 0)
+		if (is_gone(folder, versions[i]))
 			continue;
 		more = reallocarray(*list, *count + 1, sizeof(**list));
 		if (more)
@@ -302,7 +343,7 @@ int image_list(const char *home, struct image ***out, size_t *count, struct erro
 	char images[PATH_MAX];
 	char **names;
 	size_t n;
-	int r = images_path(home, images, sizeof(images), err);
+	int r = image_folder(home, images, sizeof(images), err);
 
 	*out = NULL;
 	*count = 0;

@@ -8,4 +8,7 @@
 int image_manifest_parse(
 	const char *text, size_t count, struct image *image, const char *path, struct error *err);
 
+/* <home>/images, home NULL: path_home(). */
+int image_folder(const char *home, char *out, size_t size, struct error *err);
+
 #endif

@@ -70,6 +70,19 @@ static int take_id(
 	return 0;
 }
 
+/* An id of ours, or nothing. */
+static int take_word(
+	json_t *root, const char *field, char *out, const char *path, struct error *err)
+{
+	const char *text = json_string_value(json_object_get(root, field));
+
+	out[0] = 0;
+	if (text &&
+		(strlen(text) != ID_SIZE - 1 || strspn(text, "0123456789abcdef-") != ID_SIZE - 1))
+		return wrong(path, field, "a UUID", err);
+	return text ? text_copy(out, ID_SIZE, text) : 0;
+}
+
 static int take_env(json_t *root, struct image *image, const char *path, struct error *err)
 {
 	json_t *env = json_object_get(root, "env"), *value;
@@ -168,6 +181,8 @@ int image_manifest_parse(
 
 	(void)((r = take_digest(root, "sha256", 64, image->digest, path, err)) ||
 		(r = take_digest(root, "recipe_digest", 8, image->recipe_digest, path, err)) ||
+		(r = take_word(root, "id", image->id, path, err)) ||
+		(r = take_word(root, "owner", image->owner, path, err)) ||
 		(r = take_text(root, "description", "", &image->description, path, err)) ||
 		(r = take_text(root, "created", "", &image->created, path, err)) ||
 		(r = take_text(root, "suite", "", &image->suite, path, err)) ||
