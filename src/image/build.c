@@ -26,6 +26,7 @@
 #define PACKAGES_MAX (4u << 20)
 #define CONTEXT_MOST (UINT64_C(256) << 20)
 #define LINE_MOST    4096u
+#define INTERNET     "{\"internet\": true}"
 #define CERTIFICATES "/etc/ssl/certs/ca-certificates.crt"
 
 /* where an EROFS says what it is */
@@ -317,6 +318,7 @@ static int start(struct work *w, struct error *err)
 		.files_most = FILES_MOST,
 		.lease_ms = (timeout > 0 ? timeout : IMAGE_BUILD_TIMEOUT_MS) + LEASE_EXTRA,
 		.cpu = -1,
+		.network = w->machine->network ? w->machine->network : INTERNET,
 	};
 
 	return sandbox_create(&spec, &w->sandbox, err);

@@ -95,6 +95,7 @@ int image_built_bytes(const char *home, uint64_t *out, struct error *err);
 
 struct image_machine {
 	const char *engine, *script, *isolation;
+	const char *network; /* as in sandbox.h; NULL: the internet */
 	uint32_t memory_mib; /* 0: the default above */
 	int64_t timeout_ms;  /* <= 0: the default above */
 	uint64_t bytes_most; /* of the image; 0: as the memory allows */
