@@ -96,7 +96,7 @@ static json_t *operation(const struct route *route)
 	json_object_set_new(
 		responses, "default", json_pack("{ss}", "$ref", "#/components/responses/Error"));
 	if (!route->handle) {
-		json_object_clear(responses);
+		json_object_del(responses, status);
 		json_object_set_new(responses, "501",
 			json_pack("{ss}", "$ref", "#/components/responses/Error"));
 	}

@@ -8,7 +8,6 @@ type, and never a failure of the server.
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,7 +88,6 @@ def test_every_answer_is_as_the_document_says(walked: tuple[Server, str], docume
     for found in document.get_all_operations():
         operation = found.ok()
         for mode in schemathesis.GenerationMode:
-            print(time.monotonic(), operation.method, operation.path, mode, flush=True)
 
             @hypothesis.settings(
                 max_examples=EXAMPLES,
@@ -104,7 +102,12 @@ def test_every_answer_is_as_the_document_says(walked: tuple[Server, str], docume
 
             try:
                 walk()
-            except Exception as why:  # all of them, so that one run names everything
+            except hypothesis.errors.Unsatisfiable:
+                continue  # nothing of it can be wrong
+            except (
+                Exception,
+                BaseExceptionGroup,
+            ) as why:  # all of them, so that one run names everything
                 wrong.append(f"{operation.method.upper()} {operation.path} ({mode.value}): {why}")
         operations += 1
     assert operations > 40
