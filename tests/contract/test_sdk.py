@@ -2,7 +2,6 @@
 """The SDKs of sdk/ against a running server: the programs that must run, their READMEs."""
 
 import asyncio
-import os
 import re
 import subprocess
 import sys
@@ -13,15 +12,18 @@ import pytest
 
 from serving import Server
 from support import PROGRAM
+from typescript import PACKAGE as TYPESCRIPT
+from typescript import build as build_typescript
+from typescript import environment as clean_environment
+from typescript import readme_blocks
 
 SDK = Path(__file__).resolve().parents[2] / "sdk"
 PYTHON = SDK / "python"
 
 
 def environment(server: Server) -> dict[str, str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SEALMARK_", "RUNTIME_"))}
     return {
-        **clean,
+        **clean_environment(),
         "SEALMARK_API_URL": server.url,
         "SEALMARK_API_KEY": server.key,
         "PYTHONPATH": str(PYTHON / "src"),
@@ -131,3 +133,35 @@ def test_a_unix_socket(own_server: Callable[..., Server], tmp_path: Path) -> Non
         runtime.sandboxes.create(memory_mib=128) as box,
     ):
         assert box.exec(["echo", "hi"]).stdout == "hi\n"
+
+
+# --- TypeScript -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def typescript() -> Path:
+    """The built package; what was made of its examples."""
+    build_typescript()
+    return TYPESCRIPT / "build" / "examples"
+
+
+@pytest.mark.parametrize("number", range(len(readme_blocks())))
+def test_the_readme_of_typescript(number: int, server: Server, typescript: Path) -> None:
+    run(server, "node", typescript / "readme" / f"block{number}.js")
+
+
+def test_grading_a_folder_in_typescript(
+    server: Server, folders: tuple[Path, Path], typescript: Path
+) -> None:
+    out = run(server, "node", typescript / "grade.js", *folders)
+    assert out.startswith("exit code 0, timed out: False\n".lower()), out
+    assert "1 passed" in out
+    assert out.endswith("gone\n"), out
+
+
+def test_more_students_than_there_is_room_for_in_typescript(
+    own_server: Callable[..., Server], typescript: Path
+) -> None:
+    server = own_server("--sandboxes", "2")
+    out = run(server, "node", typescript / "course.js", 6)
+    assert out == "".join(f"student {i}\n" for i in range(6)) + "0 left\n"

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 - sandboxes of a Sealmark server.
+
+export type { Links } from "./archive.js";
+export {
+  ArchiveError,
+  AuthenticationError,
+  BuildError,
+  CommandError,
+  ConflictError,
+  ConnectionError,
+  InvalidRequestError,
+  NotFoundError,
+  PermissionDeniedError,
+  RateLimitError,
+  SealmarkError,
+  ServiceUnavailableError,
+} from "./errors.js";
+export { type CopyOptions, Files } from "./files.js";
+export { Images, type ImageSource, type Recipe } from "./images.js";
+export type { Json } from "./json.js";
+export type { CreateOptions, Network, SandboxOptions, UpdateOptions } from "./options.js";
+export { Page } from "./page.js";
+export { Process } from "./processes.js";
+export type { CommandOptions, Query } from "./protocol.js";
+export type {
+  CommandEvent,
+  CommandResult,
+  Exited,
+  FileEntry,
+  Image,
+  LogLine,
+  Output,
+  Started,
+  Truncated,
+} from "./records.js";
+export { type ListOptions, Runtime, Runtime as Sealmark, Sandboxes } from "./runtime.js";
+export { type ExecOptions, Sandbox, type SpawnOptions, type WaitState } from "./sandbox.js";
+export type { RuntimeOptions, Settings } from "./settings.js";
+export { VERSION } from "./version.js";

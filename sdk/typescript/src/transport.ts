@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 - sends requests, again where that is safe; reads within limits.
+
+import { CAPACITY_CODES, ConnectionError, errorOfAnswer, SealmarkError } from "./errors.js";
+import { isRecord, type Json } from "./json.js";
+import {
+  ANSWER_BYTES,
+  ERROR_BYTES,
+  headers,
+  Lines,
+  parseJson,
+  pause,
+  payload,
+  type Request,
+  retryDelay,
+  target,
+} from "./protocol.js";
+import type { Settings } from "./settings.js";
+import { socketFetch } from "./socket.js";
+import { sleep } from "./wait.js";
+
+/** The global fetch gives up on silence after five minutes. */
+const FETCH_SILENCE_MS = 240_000;
+/** Errors of a request that never left. */
+const NOT_SENT: ReadonlySet<unknown> = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "ENOENT",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
+function codeOf(error: unknown): unknown {
+  for (let depth = 0; depth < 4 && isRecord(error); depth++) {
+    if (typeof error["code"] === "string") return error["code"];
+    error = error["cause"];
+  }
+  return undefined;
+}
+
+/** Aborts when the caller does, or when it takes too long; says which of the two it was. */
+class Limit {
+  readonly controller = new AbortController();
+  late = false;
+  #timer: NodeJS.Timeout | undefined;
+  readonly #abort = () => this.controller.abort(this.caller?.reason);
+
+  constructor(
+    readonly ms: number,
+    readonly caller: AbortSignal | undefined,
+  ) {
+    caller?.throwIfAborted();
+    caller?.addEventListener("abort", this.#abort, { once: true });
+    this.restart();
+  }
+
+  restart(): void {
+    this.stop();
+    this.#timer = setTimeout(() => {
+      this.late = true;
+      this.controller.abort();
+    }, Math.min(this.ms, 2 ** 31 - 1));
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  end(): void {
+    this.stop();
+    this.caller?.removeEventListener("abort", this.#abort);
+  }
+}
+
+interface Opened {
+  response: Response;
+  limit: Limit;
+}
+
+/** One server and one key. */
+export class Transport {
+  constructor(readonly settings: Settings) {}
+
+  /** The object that the server answers. */
+  json(request: Request): Promise<Json> {
+    return this.#again(request, async () => parseJson(await this.#whole(request, ANSWER_BYTES)));
+  }
+
+  /** A body of at most `most` bytes. */
+  content(request: Request, most: number): Promise<Uint8Array> {
+    return this.#again(request, () => this.#whole(request, most));
+  }
+
+  /** A body of any length, as it comes; sent again only until it begins. */
+  async *pieces(request: Request): AsyncGenerator<Uint8Array, void, undefined> {
+    const opened = await this.#again(request, () => this.#open(request));
+    yield* this.#body(opened, true);
+  }
+
+  /** The objects of a stream of JSON lines, as they come. */
+  async *lines(request: Request): AsyncGenerator<Json, void, undefined> {
+    const lines = new Lines();
+    for await (const piece of this.pieces(request)) yield* lines.feed(piece);
+    yield* lines.finish();
+  }
+
+  /** The same as json, and while there is no room it asks again until there is. */
+  async create(request: Request, waitMs: number | undefined): Promise<Json> {
+    const deadline = performance.now() + (waitMs ?? this.settings.waitForCapacityMs);
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await this.json(request);
+      } catch (error) {
+        const left = deadline - performance.now();
+        if (!(error instanceof SealmarkError) || !CAPACITY_CODES.has(error.code) || left <= 0) throw error;
+        await sleep(Math.min(left, pause(error, attempt) ?? left), request.signal);
+      }
+    }
+  }
+
+  /** Sends it until it is answered or must not be sent again. */
+  async #again<T>(request: Request, once: () => Promise<T>): Promise<T> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await once();
+      } catch (error) {
+        const delay =
+          error instanceof SealmarkError
+            ? retryDelay(request, error, attempt, this.settings.maxRetries)
+            : null;
+        if (delay === null) throw error;
+        await sleep(delay, request.signal);
+      }
+    }
+  }
+
+  /** Sends it once; an answer that is an error is thrown. */
+  async #open(request: Request): Promise<Opened> {
+    const limit = new Limit(request.timeoutMs ?? this.settings.timeoutMs, request.signal);
+    let opened: Opened;
+    try {
+      opened = { response: await this.#send(request, limit), limit };
+    } catch (error) {
+      limit.end();
+      throw error instanceof SealmarkError ? error : this.#failure(error, limit);
+    }
+    const { status, headers: received } = opened.response;
+    if (status >= 200 && status < 300) return opened;
+    throw errorOfAnswer(status, received, await this.#read(opened, ERROR_BYTES));
+  }
+
+  #send(request: Request, limit: Limit): Promise<Response> {
+    const url = this.settings.baseUrl + target(request);
+    const signal = limit.controller.signal;
+    const fields = {
+      method: request.method,
+      headers: headers(request, this.settings.authorization()),
+      body: payload(request),
+      signal,
+    };
+    const own = this.settings.fetch;
+    if (!own && (this.settings.socketPath !== null || limit.ms > FETCH_SILENCE_MS)) {
+      return socketFetch(url, this.settings.socketPath, fields);
+    }
+    const { body, ...rest } = fields;
+    return (own ?? fetch)(url, {
+      ...rest,
+      redirect: "manual", // the key goes to this server and to no other
+      ...(body === undefined ? {} : { body }),
+    });
+  }
+
+  async #whole(request: Request, most: number): Promise<Uint8Array> {
+    return this.#read(await this.#open(request), most);
+  }
+
+  /** The whole body, within the time of the whole answer. */
+  async #read(opened: Opened, most: number): Promise<Uint8Array> {
+    const parts: Uint8Array[] = [];
+    let count = 0;
+    for await (const piece of this.#body(opened, false)) {
+      count += piece.length;
+      if (count > most) {
+        throw new ConnectionError(`The answer is longer than ${most} bytes.`, {
+          code: "answer_too_large",
+          details: { sent: true },
+        });
+      }
+      parts.push(piece);
+    }
+    return Buffer.concat(parts);
+  }
+
+  /** The pieces of a body; with `silence` the limit is for each of them. */
+  async *#body({ response, limit }: Opened, silence: boolean): AsyncGenerator<Uint8Array, void, undefined> {
+    const reader = response.body?.getReader();
+    try {
+      while (reader) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        // a reader that takes its time is not a server that is silent
+        if (silence) limit.stop();
+        yield value;
+        if (silence) limit.restart();
+      }
+    } catch (error) {
+      throw error instanceof SealmarkError ? error : this.#failure(error, limit);
+    } finally {
+      limit.end();
+      reader?.cancel().catch(() => undefined);
+    }
+  }
+
+  /** What the caller sees of an error of the connection. */
+  #failure(error: unknown, limit: Limit): unknown {
+    if (limit.caller?.aborted) return limit.caller.reason;
+    const code = codeOf(error);
+    const where = this.settings.socketPath ?? this.settings.baseUrl;
+    return new ConnectionError(
+      limit.late
+        ? `The server at ${where} has not answered in ${limit.ms} milliseconds.`
+        : `The server at ${where} could not be reached, or its answer broke off (${String(code ?? "closed")}).`,
+      {
+        code: limit.late ? "timeout" : "connection_error",
+        hint: "Does it run, and is this its address (SEALMARK_API_URL)?",
+        details: { sent: !NOT_SENT.has(code) },
+        retryable: true,
+        cause: error,
+      },
+    );
+  }
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 - what no case can say: disposal, settings, limits, tar.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import * as fs from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import * as path from "node:path";
+import { after, before, test } from "node:test";
+import { inspect } from "node:util";
+
+import { pack } from "../src/archive.js";
+import { inPieces } from "../src/files.js";
+import {
+  AuthenticationError,
+  ConnectionError,
+  InvalidRequestError,
+  Runtime,
+  type Sandbox,
+  SealmarkError,
+} from "../src/index.js";
+import { change, Lines, pause, retryDelay } from "../src/protocol.js";
+import { Collector, KEPT_BYTES } from "../src/records.js";
+import { Settings } from "../src/settings.js";
+import { readTar, TAR_END } from "../src/tar.js";
+
+let folder: string;
+before(async () => {
+  folder = await fs.mkdtemp(path.join(tmpdir(), "sealmark-"));
+});
+after(() => fs.rm(folder, { recursive: true }));
+
+/** A server that answers like one with a single sandbox, and notes what it was asked. */
+async function serving(
+  where: string | number,
+  work: (asked: string[], url: string) => Promise<void>,
+  removal = 200,
+): Promise<void> {
+  const asked: string[] = [];
+  const server: Server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    request.resume();
+    request.on("end", () => {
+      response.statusCode = request.method === "DELETE" ? removal : 200;
+      if (request.url?.endsWith(":exec")) {
+        // says that it runs, writes a letter, and nothing more
+        response.write('{"type":"start","processId":"p1"}\n{"type":"stdout","data":"x","offset":0}\n');
+        response.on("close", () => asked.push("closed"));
+        return;
+      }
+      response.end(JSON.stringify({ id: "b1", state: "running" }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(where, () => resolve()));
+  try {
+    const { port } = server.address() as AddressInfo;
+    await work(asked, typeof where === "string" ? `unix:${where}` : `http://localhost:${port}`);
+  } finally {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+test("await using removes the sandbox, also after an error", async () => {
+  await serving(0, async (asked, baseUrl) => {
+    const runtime = new Runtime({ apiKey: "k", baseUrl });
+    await assert.rejects(
+      async () => {
+        await using box = await runtime.sandboxes.create();
+        throw new Error(`own of ${box.id}`);
+      },
+      { message: "own of b1" },
+    );
+    assert.deepEqual(asked, ["POST /v1/sandboxes", "DELETE /v1/sandboxes/b1"]);
+  });
+});
+
+test("a removal that fails is a warning after await using", async () => {
+  const warnings: string[] = [];
+  const note = (warning: Error) => warnings.push(warning.message);
+  process.on("warning", note);
+  try {
+    await serving(
+      0,
+      async (_, baseUrl) => {
+        const runtime = new Runtime({ apiKey: "k", baseUrl, maxRetries: 0 });
+        await assert.rejects(
+          async () => {
+            await using _box = await runtime.sandboxes.create();
+            throw new Error("own");
+          },
+          { message: "own" },
+        );
+      },
+      500,
+    );
+    await until(() => warnings.length > 0);
+    assert.match(warnings.join(), /sandbox b1 could not be removed/);
+  } finally {
+    process.off("warning", note);
+  }
+});
+
+test("an aborted signal ends the command and is what exec rejects with", { timeout: 30_000 }, async () => {
+  await serving(0, async (asked, baseUrl) => {
+    const box: Sandbox = await new Runtime({ apiKey: "k", baseUrl }).sandboxes.create();
+    const controller = new AbortController();
+    const onStdout = () => controller.abort(new Error("enough"));
+    const running = box.exec("echo x; sleep 1000", { signal: controller.signal, onStdout });
+    await assert.rejects(running, { message: "enough" });
+    await until(() => asked.includes("closed"));
+    assert.ok(asked.includes("POST /v1/sandboxes/b1/processes/p1:signal"), String(asked));
+  });
+});
+
+test("leaving the loop of execStream ends the command", { timeout: 30_000 }, async () => {
+  await serving(0, async (asked, baseUrl) => {
+    const box = await new Runtime({ apiKey: "k", baseUrl }).sandboxes.create();
+    for await (const event of box.execStream("sleep 1000")) {
+      assert.equal(event.type, "start");
+      break;
+    }
+    await until(() => asked.includes("closed"));
+    assert.ok(asked.includes("POST /v1/sandboxes/b1/processes/p1:signal"), String(asked));
+  });
+});
+
+test("a unix socket", { timeout: 30_000 }, async () => {
+  await serving(path.join(folder, "s.sock"), async (asked, baseUrl) => {
+    const runtime = new Runtime({ apiKey: "k", baseUrl });
+    assert.equal((await runtime.me())["id"], "b1");
+    assert.deepEqual(asked, ["GET /v1/me"]);
+  });
+  const gone = new Runtime({ apiKey: "k", baseUrl: `unix:${folder}/none`, maxRetries: 0 });
+  await assert.rejects(gone.me(), (error) => error instanceof ConnectionError && error.details["sent"] === false);
+});
+
+test("settings come from the environment", () => {
+  const env = { RUNTIME_API_KEY: "r", SEALMARK_API_URL: "http://a:1/", RUNTIME_API_URL: "http://b" };
+  const found = new Settings({}, env);
+  assert.deepEqual([found.authorization(), found.baseUrl, found.authUrl], ["Bearer r", "http://a:1", "http://a:1"]);
+  assert.equal(new Settings({}, { ...env, SEALMARK_API_KEY: "s" }).authorization(), "Bearer s");
+  const given = new Settings({ apiKey: "k", baseUrl: "unix:/run/s.sock", authUrl: "https://people" }, {});
+  assert.deepEqual([given.socketPath, given.authUrl], ["/run/s.sock", "https://people"]);
+  for (const baseUrl of ["nonsense", "unix:relative", "ftp://x", "http://x?key=1"]) {
+    assert.throws(() => new Settings({ apiKey: "k", baseUrl }, {}), InvalidRequestError);
+  }
+  assert.throws(
+    () => new Settings({}, {}),
+    (error) => error instanceof AuthenticationError && error.code === "no_key",
+  );
+});
+
+test("the key is never shown", async () => {
+  const runtime = new Runtime({ apiKey: "hidden-key", baseUrl: "http://127.0.0.1:9", maxRetries: 1 });
+  const failed = await runtime.me().catch((error: unknown) => error);
+  assert.ok(failed instanceof ConnectionError && failed.retryable);
+  const everything = inspect(runtime, { depth: 9, showHidden: true }) + inspect(failed, { depth: 9 });
+  assert.ok(!(everything + JSON.stringify(runtime)).includes("hidden"), everything);
+  for (const apiKey of ["hidden\nkey", "hidden ключ"]) {
+    assert.throws(
+      () => new Runtime({ apiKey }),
+      (error) => error instanceof AuthenticationError && !inspect(error).includes("hidden"),
+    );
+  }
+});
+
+test("waits grow to a ceiling and differ", () => {
+  const waits = Array.from({ length: 12 }, (_, attempt) => pause(null, attempt, () => 1) ?? 0);
+  assert.deepEqual(waits.slice(0, 3), [100, 200, 400]);
+  assert.equal(waits.at(-1), 5000);
+  assert.notEqual(pause(null, 3, () => 0), pause(null, 3, () => 0.9));
+  const named = new SealmarkError("", { retryable: true, retryAfterMs: 2000 });
+  assert.equal(pause(named, 0, () => 0), 2000);
+  assert.ok((pause(named, 9, () => 1) ?? 0) > 2000);
+});
+
+test("what could be done twice is not sent again", () => {
+  const lost = new ConnectionError("", { retryable: true, details: { sent: true } });
+  const unsent = new ConnectionError("", { retryable: true, details: { sent: false } });
+  const once = change("POST", "/", { once: true });
+  assert.equal(retryDelay(once, lost, 0, 4), null);
+  assert.notEqual(retryDelay(once, unsent, 0, 4), null);
+  assert.notEqual(retryDelay(change("POST", "/"), lost, 0, 4), null);
+  assert.equal(retryDelay(once, unsent, 4, 4), null);
+});
+
+test("lines come in any pieces", () => {
+  const whole = Buffer.from('{"a":"é"}\n\n{"b":2}\r\n{"c":3}');
+  for (let size = 1; size <= whole.length; size++) {
+    const lines = new Lines();
+    const found: unknown[] = [];
+    for (let at = 0; at < whole.length; at += size) found.push(...lines.feed(whole.subarray(at, at + size)));
+    assert.deepEqual([...found, ...lines.finish()], [{ a: "é" }, { b: 2 }, { c: 3 }]);
+  }
+});
+
+test("pieces have the size that is asked for", async () => {
+  const source = [1, 5, 0, 12, 3, 7].map((count) => new Uint8Array(count));
+  const sizes: number[] = [];
+  for await (const piece of inPieces(source, 7)) sizes.push(piece.length);
+  assert.deepEqual(sizes, [7, 7, 7, 7]);
+});
+
+test("followed output is kept up to a limit", () => {
+  const collector = new Collector("p");
+  const data = "x".repeat(1 << 20);
+  const raw = Buffer.from(data);
+  for (let index = 0; index <= KEPT_BYTES >> 20; index++) {
+    collector.take({ type: "stdout", data, raw, offset: index << 20 });
+  }
+  collector.take({
+    type: "exit",
+    exitCode: 0,
+    state: "exited",
+    timedOut: false,
+    durationMs: 1,
+    processId: null,
+    outOfMemory: null,
+  });
+  const result = collector.result();
+  assert.deepEqual([result.stdout.length, result.stdoutTruncated], [KEPT_BYTES, true]);
+  assert.deepEqual([result.stderr, result.stderrTruncated], ["", false]);
+});
+
+test("what is packed here is tar to others, and to us", async () => {
+  const source = path.join(folder, "tree");
+  const names = ["a", "ünï", `${"d".repeat(80)}/${"e".repeat(120)}/f`, "n".repeat(99), "n".repeat(100)];
+  for (const name of names) {
+    await fs.mkdir(path.dirname(path.join(source, name)), { recursive: true });
+    await fs.writeFile(path.join(source, name), name.repeat(100), { mode: 0o640 });
+  }
+  const parts: Uint8Array[] = [];
+  for await (const piece of pack(source, "refuse")) parts.push(piece);
+  const listed = spawnSync(
+    "python3",
+    [
+      "-c",
+      "import sys, tarfile\n" +
+        "for m in tarfile.open(fileobj=sys.stdin.buffer, mode='r|'):\n" +
+        "    print(m.name, oct(m.mode), m.size) if m.isfile() else None",
+    ],
+    { input: Buffer.concat(parts), encoding: "utf8", env: { ...process.env, PYTHONIOENCODING: "utf-8" } },
+  );
+  const expected = names.map((name) => `${name} 0o640 ${Buffer.byteLength(name) * 100}`).sort();
+  assert.deepEqual(listed.stdout.trim().split("\n").sort(), expected, listed.stderr);
+  const own: string[] = [];
+  // in pieces that fit no block
+  for await (const entry of readTar(inPieces([Buffer.concat(parts)], 1000))) {
+    let size = 0;
+    for await (const piece of entry.content) size += piece.length;
+    if (entry.kind === "file") own.push(`${entry.name} 0o${entry.mode.toString(8)} ${size}`);
+  }
+  assert.deepEqual(own.sort(), expected);
+});
+
+test("noise is no archive, and no crash", async () => {
+  let state = 1;
+  const noise = (count: number): Buffer =>
+    Buffer.from(Array.from({ length: count }, () => (state = (state * 1103515245 + 12345) & 0x7fffffff) >> 16 & 255));
+  for (let round = 0; round < 200; round++) {
+    const archive = Buffer.concat([noise(512), TAR_END]);
+    // every second time with a sum that is right, so that the rest of the header is looked at
+    if (round % 2) {
+      archive.fill(32, 148, 156);
+      let sum = 0;
+      for (const byte of archive.subarray(0, 512)) sum += byte;
+      archive.write(sum.toString(8).padStart(6, "0") + "\0 ", 148);
+      archive[156] = "0x5gLK21"[round % 8]!.charCodeAt(0);
+      archive.write((round * 37).toString(8).padStart(11, "0") + "\0", 124);
+    }
+    const all = (async () => {
+      for await (const entry of readTar(inPieces([archive], 100))) for await (const _ of entry.content);
+    })();
+    await all.catch((error: unknown) => {
+      if (!(error instanceof SealmarkError)) throw error;
+    });
+  }
+});

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TypeScript SDK is built with strict types, and passes its own tests."""
+
+import json
+import re
+
+import sealmark
+
+from typescript import PACKAGE, build, environment, run
+
+
+def test_it_builds_and_passes_its_tests() -> None:
+    build()
+    out = run("node", "--test", "build/tests/", env=environment())
+    counts = dict(re.findall(r"^. (pass|fail) (\d+)$", out, re.M))
+    assert int(counts["pass"]) > 50, out
+    assert counts["fail"] == "0", out
+
+
+def test_the_versions_are_the_same() -> None:
+    named = json.loads((PACKAGE / "package.json").read_text())["version"]
+    lock = json.loads((PACKAGE / "package-lock.json").read_text())["version"]
+    source = (PACKAGE / "src" / "version.ts").read_text()
+    assert named == lock == sealmark.__version__
+    assert f'VERSION = "{named}"' in source
+
+
+def test_the_package_is_whole() -> None:
+    """What would be published: the built files and the README, no tests."""
+    build()
+    (packed,) = json.loads(run("npm", "pack", "--dry-run", "--json", "--ignore-scripts"))
+    names = {file["path"] for file in packed["files"]}
+    assert {"package.json", "README.md", "dist/index.js", "dist/index.d.ts"} <= names
+    assert all(n in ("package.json", "README.md") or n.startswith("dist/") for n in names)
