@@ -96,6 +96,8 @@ const char *remote_code(const struct remote *r);
 bool remote_pause(struct remote *r, int64_t ms);
 /* Readable when a signal came, for write and poll elsewhere. */
 int remote_cancel_fd(const struct remote *r);
+/* The exit status for a write that failed with this errno; -EINTR is a signal. */
+int remote_write_failure(struct remote *r, int code, struct error *err);
 /* 128 + the signal that came, or 0. */
 int remote_interrupted(struct remote *r);
 
@@ -186,6 +188,8 @@ struct remote_exec {
 	int64_t timeout_ms;
 	bool no_stdin;
 };
+/* {argv, cwd, env, user, timeoutMs}; NULL with a message. */
+json_t *remote_command_json(const struct remote_exec *e, struct error *err);
 /* Streams; the status of the command. */
 int remote_exec(struct remote *r, const struct remote_exec *e, struct error *err);
 

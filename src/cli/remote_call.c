@@ -44,6 +44,17 @@ const char *remote_code(const struct remote *r)
 	return r->code;
 }
 
+int remote_write_failure(struct remote *r, int code, struct error *err)
+{
+	if (code == -EINTR)
+		return remote_interrupted(r) ? 128 + r->signal : 128 + SIGINT;
+	if (code == -EPIPE)
+		return 128 + SIGPIPE;
+	if (err && !err->message[0])
+		error_sys(err, code, "writing what comes");
+	return CLI_OURS;
+}
+
 /* --- errors --- */
 
 /* What the user can put right is 2, all else 3. */
@@ -192,9 +203,7 @@ static int try_until_done(struct remote *r, struct exchange *x, json_t **out, st
 			return interrupted(r, err);
 		if (failure == -ECANCELED) {
 			*err = (struct error){0}; /* the context has said why */
-			if (x->refused == -EINTR)
-				return remote_interrupted(r) ? 128 + r->signal : 128 + SIGINT;
-			return x->refused == -EPIPE ? 128 + SIGPIPE : CLI_OURS;
+			return remote_write_failure(r, x->refused, NULL);
 		}
 		if (!failure)
 			answer = json_loadb((char *)buffer_bytes(&x->answer),

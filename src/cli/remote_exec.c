@@ -62,7 +62,7 @@ static int add_input(struct remote *r, const struct remote_exec *e, json_t *body
 	return status;
 }
 
-static json_t *body_of(const struct remote_exec *e, struct error *err)
+json_t *remote_command_json(const struct remote_exec *e, struct error *err)
 {
 	json_t *argv = argv_json(e->argv, err), *env = NULL, *body;
 
@@ -72,7 +72,7 @@ static json_t *body_of(const struct remote_exec *e, struct error *err)
 		json_decref(argv);
 		return NULL;
 	}
-	body = json_pack("{so sb}", "argv", argv, "stream", 1);
+	body = json_pack("{so}", "argv", argv);
 	if (json_object_size(env))
 		json_object_set(body, "env", env);
 	json_decref(env);
@@ -89,7 +89,7 @@ static int stream(
 	struct remote *r, const struct remote_exec *e, struct remote_output *o, struct error *err)
 {
 	struct remote_lines lines = {.on_line = remote_output_event, .context = o, .err = err};
-	json_t *body = body_of(e, err);
+	json_t *body = remote_command_json(e, err);
 	char path[REMOTE_ID_SIZE + 32];
 	int status = body ? add_input(r, e, body, err) : CLI_USAGE;
 
@@ -97,6 +97,7 @@ static int stream(
 		json_decref(body);
 		return status;
 	}
+	json_object_set_new(body, "stream", json_true());
 	o->limit_ms = e->timeout_ms;
 	o->err = err;
 	text_format(path, sizeof(path), "/v1/sandboxes/%s:exec", e->id);
