@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server that answers what a test tells it, byte for byte; clients must not trust it."""
 
+import base64
+import hashlib
 import json
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -92,3 +95,56 @@ class FakeServer:
 
     def close(self) -> None:
         self.listener.close()
+
+
+# --- WebSocket ------------------------------------------------------------------------------------
+
+
+def accept_key(key: str) -> str:
+    digest = hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
+    return base64.b64encode(digest).decode()
+
+
+def upgrade(request: Request, connection: socket.socket, accept: str | None = None) -> None:
+    accept = accept or accept_key(request.headers["sec-websocket-key"])
+    lines = ["HTTP/1.1 101 X", "Upgrade: websocket", "Connection: Upgrade"]
+    head = "\r\n".join([*lines, f"Sec-WebSocket-Accept: {accept}", "", ""])
+    connection.sendall(head.encode())
+
+
+def frame(payload: bytes | str | dict[str, Any], opcode: int | None = None) -> bytes:
+    """Bytes are a binary frame, text and objects one of text."""
+    if isinstance(payload, dict):
+        payload = json.dumps(payload)
+    data = payload if isinstance(payload, bytes) else payload.encode()
+    kind = opcode or (2 if isinstance(payload, bytes) else 1)
+    length = len(data)
+    if length < 126:
+        head = struct.pack("!BB", 0x80 | kind, length)
+    elif length < 65536:
+        head = struct.pack("!BBH", 0x80 | kind, 126, length)
+    else:
+        head = struct.pack("!BBQ", 0x80 | kind, 127, length)
+    return head + data
+
+
+def exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise OSError("closed")
+        data += more
+    return data
+
+
+def next_frame(connection: socket.socket) -> tuple[int, bytes]:
+    """Opcode and payload; a client's frames must be masked."""
+    first, second = exactly(connection, 2)
+    assert second & 0x80
+    length = second & 0x7F
+    if length == 126:
+        (length,) = struct.unpack("!H", exactly(connection, 2))
+    mask = exactly(connection, 4)
+    data = exactly(connection, length)
+    return first & 0xF, bytes(byte ^ mask[i % 4] for i, byte in enumerate(data))

@@ -120,6 +120,23 @@ static int run_ps(const void *options, const char *const *operands, size_t count
 
 /* --- logs --- */
 
+/* A chunk as the event that a stream has for it. */
+static int print_chunk(struct remote_output *o, const json_t *chunk)
+{
+	json_t *event = json_copy((json_t *)(uintptr_t)chunk);
+	int r = -ENOMEM;
+
+	if (event) {
+		json_object_set(event, "type", json_object_get(chunk, "stream"));
+		json_object_set(event, "data", json_object_get(chunk, "text"));
+		json_object_del(event, "stream");
+		json_object_del(event, "text");
+		r = remote_output_event(o, event);
+	}
+	json_decref(event);
+	return r;
+}
+
 /* What there is now, page by page. */
 static int print_output(
 	struct remote *r, const char *path, struct remote_output *o, struct error *err)
@@ -146,10 +163,10 @@ static int print_output(
 			log_warning("%lld bytes of its output are no longer kept",
 				(long long)json_number(answer, "droppedBytes"));
 		json_array_foreach (chunks, i, chunk) {
-			int r2 = status ? 0 : remote_output_event(o, chunk);
+			int written = status ? 0 : print_chunk(o, chunk);
 
-			if (r2)
-				status = remote_write_failure(r, r2, err);
+			if (written)
+				status = remote_write_failure(r, written, err);
 		}
 		if (json_number(answer, "nextCursor") > before)
 			o->cursor = json_number(answer, "nextCursor");

@@ -43,7 +43,7 @@ static bool is_raw;
 static void restore(void)
 {
 	if (is_raw)
-		tcsetattr(STDIN_FILENO, TCSADRAIN, &was);
+		tcsetattr(STDIN_FILENO, TCSANOW, &was); /* without waiting for a stopped screen */
 	is_raw = false;
 }
 

@@ -343,5 +343,6 @@ int websocket_work(struct websocket *w)
 		w->over = true;
 	if (w->refused)
 		return w->refused;
-	return w->over || wslay_event_get_close_received(w->frames) ? -EPIPE : 0;
+	/* after a breach of the protocol no more is read */
+	return w->over || !wslay_event_get_read_enabled(w->frames) ? -EPIPE : 0;
 }

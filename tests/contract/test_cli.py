@@ -354,3 +354,34 @@ def test_a_unix_socket(own_server: Callable[..., Server], tmp_path: Path) -> Non
     server.key = server.make_key()
     cli = Cli(server, tmp_path)
     assert "no sandbox" in cli.good("sandbox", "ls", SEALMARK_API_URL=f"unix:{path}")
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def test_a_process_in_the_background(cli: Cli, box_of_all: str) -> None:
+    script = "printf 'a\\377\\n'; echo e >&2; read -r x < fifo; echo got $x; exit 6"
+    cli.good("sandbox", "exec", box_of_all, "sh", "-c", "rm -f fifo; mkfifo fifo")
+    process = cli.good("sandbox", "spawn", box_of_all, "--", "sh", "-c", script).strip()
+    rows = json.loads(cli.good("sandbox", "ps", box_of_all, "--json"))
+    assert {"running"} == {row["state"] for row in rows if row["id"] == process}
+    assert process in cli.good("sandbox", "ps", box_of_all)
+    follow = cli.start("sandbox", "logs", "--follow", box_of_all, process)
+    assert follow.stdout and follow.stdout.readline() == b"a\xff\n"
+    cli.good("sandbox", "exec", box_of_all, "sh", "-c", "echo 42 > fifo")
+    out, err = follow.communicate(timeout=30)
+    assert (follow.returncode, out, err) == (6, b"got 42\n", b"e\n")
+    done = cli("sandbox", "logs", box_of_all, process)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"a\xff\ngot 42\n", b"e\n")
+
+
+@pytest.mark.parametrize("name", ["TERM", "SIGINT", "9"])
+def test_a_process_is_killed(cli: Cli, box_of_all: str, name: str) -> None:
+    process = cli.good("sandbox", "spawn", box_of_all, "--", "sleep", "300").strip()
+    cli.good("sandbox", "kill", "-s", name, box_of_all, process)
+    number = {"TERM": 15, "SIGINT": 2, "9": 9}[name]
+    assert cli("sandbox", "logs", "-f", box_of_all, process).returncode == 128 + number
+    # what has ended is not there to be killed
+    done = cli("sandbox", "kill", box_of_all, process)
+    assert done.returncode == USAGE and b"not_running" in done.stderr
+    assert cli("sandbox", "logs", box_of_all, "no-such-process").returncode == USAGE
