@@ -20,6 +20,8 @@ from typing import Any
 from support import PROGRAM, real_home
 
 MON_EXTEND = 0x104
+MON_RULES = 0x106
+RULE_PAUSE, RULE_PERSISTENT, RULE_AUTO_WAKE = 1, 2, 4
 
 
 @dataclass
@@ -155,6 +157,19 @@ class Server:
             control.settimeout(30)
             while control.recv(65536):
                 pass  # its end closes the connection
+
+    def set_rules(
+        self, machine: str, flags: int, *, lease: int = 300_000, left: int = 0, idle: int = 0
+    ) -> None:
+        """Other rules than its server gave it, in milliseconds, so that a test need not wait."""
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(str(self.home / "sandboxes" / machine / "control.sock"))
+            body = struct.pack("<IQQQQ", flags, lease, left, idle, 300_000)
+            control.sendall(struct.pack("<IHHI", len(body), MON_RULES, 0, 5) + body)
+            control.settimeout(30)
+            got = b""
+            while struct.pack("<HHI", 0x05, 0, 5) not in got:  # DONE on that stream
+                got += control.recv(65536)
 
     def keeper(self, sandbox: str) -> list[int]:
         """The processes of a sandbox's monitor: keeper and monitor proper, by their directory."""

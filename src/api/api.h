@@ -35,8 +35,9 @@ struct api_options {
 	const char *const *egress_also_allow, *const *egress_deny;
 	/* "https://sealmark.example.org": how people reach it; NULL: by its address */
 	const char *public_url;
-	uint32_t idle_s; /* close connections that do nothing for so long; 0: 75 s */
-	uint32_t rate;   /* requests a second of one key; 0: 50, in bursts of four times that */
+	uint32_t paused_most_s; /* a paused sandbox is stopped after that; 0: a day */
+	uint32_t idle_s;        /* close connections that do nothing for so long; 0: 75 s */
+	uint32_t rate; /* requests a second of one key; 0: 50, in bursts of four times that */
 };
 
 #define API_OPTIONS_INIT                                                                           \

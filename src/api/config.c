@@ -99,6 +99,8 @@ static const struct key keys[] = {
 	MAP("egress"),
 	RULES("egress.alsoAllow", egress_also_allow, only_ranges),
 	RULES("egress.deny", egress_deny, NULL),
+	MAP("paused"),
+	U32("paused.mostSeconds", paused_most_s, 1, 31536000),
 };
 
 /* --- reading values --- */

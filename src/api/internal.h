@@ -63,6 +63,10 @@
 	E(QUOTA_EXCEEDED, "quota_exceeded", 409, 1000,                                             \
 		"It passes when a sandbox stops; send the same call again.")                       \
 	E(NOT_RUNNING, "not_running", 409, -1, NULL)                                               \
+	E(SANDBOX_PAUSED, "sandbox_paused", 409, -1,                                               \
+		"Wake it with POST /v1/sandboxes/{id}:wake, or set autoWake.")                     \
+	E(NOT_PAUSED, "not_paused", 409, -1, NULL)                                                 \
+	E(NOT_PAUSABLE, "not_pausable", 409, -1, "It was created with pausable: false.")           \
 	E(SANDBOX_STOPPED, "sandbox_stopped", 409, -1, "Create another; stopReason says why.")     \
 	E(SANDBOX_NOT_READY, "sandbox_not_ready", 409, -1,                                         \
 		"Wait with GET /v1/sandboxes/{id}?waitFor=running.")                               \
@@ -297,17 +301,49 @@ bool life_find(struct request *q, struct store_sandbox *out);
 int life_settle(struct api_server *server, struct store_sandbox *record, struct error *err);
 /* Start the machine of a record that was just added, in a thread. */
 int life_start(struct api_server *server, const char *id, struct error *err);
-/* Stop it, wait for it, record why. */
+/* Its machine is there, which `s` is connected to: give it its rules, and say that it runs. */
+int life_started(struct api_server *server, const struct store_sandbox *record, struct sandbox *s,
+	struct error *err);
+/* Start it anew on another machine, once the one it had has ended. -EEXIST, -EDQUOT, -ENOSPC,
+ * -ESTALE: as store_sandbox_restart(). */
+int life_restart(struct api_server *server, const struct store_sandbox *record, char *taken,
+	struct error *err);
+/* Stop it, wait for it, record why: "requested", or `reason`. */
 int life_stop(struct api_server *server, const char *id, struct error *err);
+int life_stop_for(struct api_server *server, const char *id, const char *reason, struct error *err);
 /* Wait until `settled` says so of the record, or the time is over; the newest is in *record. */
 int life_wait(struct api_server *server, struct store_sandbox *record,
 	bool (*settled)(const struct store_sandbox *record, const void *context),
 	const void *context, int64_t ms, struct error *err);
-/* A connection to a sandbox that runs; waits while it starts; else answers. *record is filled. */
+/* A connection to a sandbox that runs; waits while it starts, wakes it if it may be; else answers.
+ * *record is filled. */
 struct sandbox *life_attach(struct request *q, struct store_sandbox *record);
+/* The same, of one that may be paused and stays so. */
+struct sandbox *life_attach_as_it_is(struct request *q, struct store_sandbox *record);
+/* The state in which it is, for life_wait(). */
+bool life_has_begun(const struct store_sandbox *record, const void *context);
 /* Turn what a call on it answered into an answer. `path`: it was about a file. */
 void life_failure(struct request *q, const struct store_sandbox *record, int r,
 	const struct error *err, bool file);
+
+/* pause.c */
+/* The rules of a spec, with the money that the record has; left_ms is 0. */
+void pause_rules(const struct api_server *server, const struct store_sandbox *record,
+	const json_t *spec, struct sandbox_rules *out);
+/* Bring the phase of a record that runs up to date; it may be read again. 1: it was changed. */
+int pause_settle(struct api_server *server, const struct store_sandbox *record, struct error *err);
+/* Wake it for a request; false: answered. */
+bool pause_wake(struct request *q, struct store_sandbox *record, int64_t lease_ms);
+/* The error of what cannot be done with one that is paused. */
+void answer_paused(struct request *q, const struct store_sandbox *record);
+/* Why there is no room for one (more); `limit`: as the store names it. */
+void answer_no_room(struct request *q, int r, const char *limit, const struct error *err);
+
+/* spares.c */
+/* Stop a machine that is no sandbox's any more, and forget it. */
+void spare_discard(struct api_server *server, const char *machine);
+/* What an earlier server has left. */
+void spares_adopt(struct api_server *server);
 
 /* watch.c: a thread that reads what keepers leave, and forgets what is old. */
 int watch_start(struct api_server *server, struct error *err);
@@ -334,6 +370,8 @@ bool money_extend(
 /* maxTotalCostMicros of a change, if it is in it; false: answered. The record is read again. */
 bool money_cap(struct request *q, struct store_sandbox *record);
 /* The last measure; before store_sandbox_stopped(), which settles. */
+/* Measure it once more, if it runs. */
+void money_look(struct api_server *server, const struct store_sandbox *record);
 int money_ended(struct api_server *server, const char *id, const struct sandbox_usage *used,
 	struct error *err);
 int money_start(struct api_server *server, struct error *err);
@@ -341,13 +379,24 @@ void money_stop(struct api_server *server);
 
 /* sandbox_view.c */
 json_t *sandbox_json(const struct store_sandbox *record);
-const char *sandbox_state_name(enum store_sandbox_state state);
+const char *sandbox_state_name(const struct store_sandbox *record);
+/* Its bit in store_sandbox_filter.states; of a name: 0 when there is no such state. */
+unsigned sandbox_state_bit(const struct store_sandbox *record);
+unsigned sandbox_state_bit_of(const char *name);
+/* Answer with the record as it is, after the wait that was asked for; `flag` is set in it. */
+void answer_record(
+	struct request *q, const char *id, int status, int64_t wait_ms, const char *flag);
 /* What an exec in it needs of its spec; strings stay the spec's. */
 struct sandbox_user {
 	uint32_t uid, gid;
 	const char *name, *home;
 };
 void sandbox_user(const json_t *spec, bool root, struct sandbox_user *out);
+
+/* sandboxes.c: a thing that is asked for and cannot be given, or NULL; and what is wrong with what
+ * is asked of one that is `pausable`, or not */
+const char *sandbox_not_there(const json_t *body);
+void sandbox_check_pausing(const json_t *body, bool pausable, json_t *issues);
 
 /* images.c: an image by id, name, name:latest or name@version; else answers. `id` (ID_SIZE bytes,
  * or NULL) is its id in the API. */
@@ -388,6 +437,9 @@ void account_limits(struct request *q);
 void usage_get(struct request *q);
 void usage_export(struct request *q);
 void openapi_get(struct request *q);
+void sandboxes_pause(struct request *q);
+void sandboxes_wake(struct request *q);
+void sandboxes_restart(struct request *q);
 void health_get(struct request *q);
 void sandboxes_create(struct request *q);
 void sandboxes_list(struct request *q);

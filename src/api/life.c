@@ -141,6 +141,12 @@ static int reload(struct api_server *server, struct store_sandbox *record, struc
 	return store_sandbox_get(server->store, NULL, id, record, err);
 }
 
+/* when its start was begun: a restart is the latest activity of what was made long ago */
+static int64_t begun_ms(const struct store_sandbox *record)
+{
+	return record->active_ms > record->created_ms ? record->active_ms : record->created_ms;
+}
+
 int life_settle(struct api_server *server, struct store_sandbox *record, struct error *err)
 {
 	struct sandbox_end end;
@@ -149,12 +155,14 @@ int life_settle(struct api_server *server, struct store_sandbox *record, struct 
 
 	if (record->state == STORE_SANDBOX_STOPPED || is_starting(server, record->id))
 		return 0;
-	r = sandbox_look(server->home, record->id, &end, err);
-	if (r == 1)
-		return 0;
+	r = sandbox_look(server->home, record->machine, &end, err);
+	if (r == 1) {
+		r = pause_settle(server, record, err);
+		return r == 1 ? reload(server, record, err) : r;
+	}
 	if (r == -ENOENT) {
 		if (record->state == STORE_SANDBOX_STARTING &&
-			api_now_ms() - record->created_ms < START_GONE_MS)
+			api_now_ms() - begun_ms(record) < START_GONE_MS)
 			return 0;
 		end.reason = SANDBOX_STOPPED_MONITOR_LOST;
 		text_copy(end.detail, sizeof(end.detail), "there is no trace of it on this host");
@@ -173,21 +181,35 @@ int life_settle(struct api_server *server, struct store_sandbox *record, struct 
 struct start {
 	struct api_server *server;
 	char id[ID_SIZE];
+	char before[ID_SIZE]; /* a machine that must have ended first, or "" */
 };
 
 /* It runs: say so, or stop it when that was asked for meanwhile. */
-static int started(struct api_server *server, const struct store_sandbox *record, struct sandbox *s,
+int life_started(struct api_server *server, const struct store_sandbox *record, struct sandbox *s,
 	struct error *err)
 {
 	const struct sandbox_info *info = sandbox_info(s);
 	json_t *spec = json_loads(record->spec, 0, NULL);
-	int64_t now = api_now_ms();
-	int r = money_ready(server, record, s, err);
+	struct sandbox_rules rules;
+	int64_t now;
+	int r;
 
+	pause_rules(server, record, spec, &rules);
+	rules.hand_over = true; /* what its start took is not its owner's */
+	rules.left_ms = rules.lease_ms;
+	r = sandbox_rules(s, &rules, err);
+	if (!r)
+		r = money_ready(server, record, s, err);
+	now = api_now_ms();
 	if (!r)
 		r = store_sandbox_ready(server->store, record->id, info->isolation, now,
 			now + 1000 * request_integer(spec, "timeoutSeconds", 60), err);
 	json_decref(spec);
+	if (r && r != -ESTALE) {
+		log_error("sandbox %s: %s", record->id, error_message(err));
+		sandbox_stop(s, NULL, NULL);
+		return record_end(server, record->id, sandbox_end(s), err);
+	}
 	if (r == -ESTALE) {
 		sandbox_stop(s, NULL, NULL);
 		r = record_end(server, record->id, sandbox_end(s), err);
@@ -212,7 +234,7 @@ static int start_machine(
 		.cpu = -1,
 		.detached = true,
 		.network = network,
-		.id = record->id};
+		.id = record->machine};
 	struct sandbox *s = NULL;
 	struct error why = {0};
 	struct sandbox_end end;
@@ -222,13 +244,13 @@ static int start_machine(
 	free(network);
 	json_decref(spec);
 	/* a server that is gone may have started it just then: one of the two has the directory */
-	if (r && sandbox_look(server->home, record->id, &end, NULL) == 1 &&
-		sandbox_attach(server->home, record->id, ATTACH_MS, &s, NULL) == 0)
+	if (r && sandbox_look(server->home, record->machine, &end, NULL) == 1 &&
+		sandbox_attach(server->home, record->machine, ATTACH_MS, &s, NULL) == 0)
 		r = 0;
 	end = (struct sandbox_end){0};
 	end.reason = SANDBOX_STOPPED_START_FAILED;
 	if (!r) {
-		r = started(server, record, s, err);
+		r = life_started(server, record, s, err);
 	} else {
 		log_error("sandbox %s: %s", record->id, error_message(&why));
 		text_copy(end.detail, sizeof(end.detail), error_message(&why));
@@ -246,6 +268,8 @@ static void *start_thread(void *context)
 	struct error err = {0};
 	int r = store_sandbox_get(server->store, NULL, start->id, &record, &err);
 
+	if (start->before[0])
+		spare_discard(server, start->before);
 	if (!r)
 		r = start_machine(server, &record, &err);
 	if (r)
@@ -256,29 +280,63 @@ static void *start_thread(void *context)
 	return NULL;
 }
 
-int life_start(struct api_server *server, const char *id, struct error *err)
+/* It is among those that start; it is no longer when this fails. */
+static int spawn(struct api_server *server, const char *id, const char *before, struct error *err)
 {
 	struct start *start = calloc(1, sizeof(*start));
 	pthread_attr_t attributes;
 	pthread_t thread;
-	int r;
+	int r = ENOMEM;
 
-	if (!start || add_starting(server, id)) {
-		free(start);
-		return error_set(err, -ENOMEM, "out of memory");
+	if (start) {
+		start->server = server;
+		text_copy(start->id, sizeof(start->id), id);
+		text_copy(start->before, sizeof(start->before), before);
+		pthread_attr_init(&attributes);
+		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+		r = pthread_create(&thread, &attributes, start_thread, start);
+		pthread_attr_destroy(&attributes);
 	}
-	start->server = server;
-	text_copy(start->id, sizeof(start->id), id);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	r = pthread_create(&thread, &attributes, start_thread, start);
-	pthread_attr_destroy(&attributes);
 	if (r) {
 		remove_starting(server, id);
 		free(start);
 		return error_sys(err, r, "cannot start a thread");
 	}
 	return 0;
+}
+
+int life_start(struct api_server *server, const char *id, struct error *err)
+{
+	return add_starting(server, id) ? error_set(err, -ENOMEM, "out of memory")
+					: spawn(server, id, "", err);
+}
+
+int life_restart(struct api_server *server, const struct store_sandbox *record, char *taken,
+	struct error *err)
+{
+	json_t *spec = json_loads(record->spec, 0, NULL);
+	int64_t lease_ms = 1000 * request_integer(spec, "timeoutSeconds", 60);
+	char machine[ID_SIZE];
+	int r;
+
+	json_decref(spec);
+	id_uuid(machine);
+	/* from before the record says so: nobody must look for a machine that is not there yet */
+	if (add_starting(server, record->id))
+		return error_set(err, -ENOMEM, "out of memory");
+	r = store_sandbox_restart(
+		server->store, record, machine, &server->quota, api_now_ms(), lease_ms, taken, err);
+	if (r) {
+		remove_starting(server, record->id);
+		return r;
+	}
+	api_changed(server);
+	r = spawn(server, record->id, record->state == STORE_SANDBOX_RUNNING ? record->machine : "",
+		err);
+	if (r)
+		store_sandbox_stopped(server->store, record->id, "startup_failed",
+			error_message(err), api_now_ms(), NULL);
+	return r;
 }
 
 /* --- waiting and stopping --- */
@@ -316,8 +374,13 @@ static bool is_stopped(const struct store_sandbox *record, const void *context)
 
 static int stop_machine(struct api_server *server, const char *id, struct error *err)
 {
+	struct store_sandbox record;
 	struct sandbox *s;
-	int r = sandbox_attach(server->home, id, ATTACH_MS, &s, err);
+	int r = store_sandbox_get(server->store, NULL, id, &record, err);
+
+	if (!r)
+		r = sandbox_attach(server->home, record.machine, ATTACH_MS, &s, err);
+	store_sandbox_fini(&record);
 
 	if (r == -ENODEV)
 		return 0; /* over by itself; settled by the caller */
@@ -335,6 +398,11 @@ static int stop_machine(struct api_server *server, const char *id, struct error 
 }
 
 int life_stop(struct api_server *server, const char *id, struct error *err)
+{
+	return life_stop_for(server, id, NULL, err);
+}
+
+int life_stop_for(struct api_server *server, const char *id, const char *reason, struct error *err)
 {
 	struct store_sandbox record;
 	int r = store_sandbox_get(server->store, NULL, id, &record, err);
@@ -386,35 +454,87 @@ static void answer_stopped(struct request *q, const struct store_sandbox *record
 		record->state == STORE_SANDBOX_STOPPED ? "stopped" : "being stopped");
 }
 
-static bool has_begun(const struct store_sandbox *record, const void *context)
+void answer_paused(struct request *q, const struct store_sandbox *record)
+{
+	answer_error(q, API_SANDBOX_PAUSED, json_pack("{ss}", "sandboxId", record->id),
+		"The sandbox is paused.");
+}
+
+bool life_has_begun(const struct store_sandbox *record, const void *context)
 {
 	return record->state != STORE_SANDBOX_STARTING;
 }
 
-struct sandbox *life_attach(struct request *q, struct store_sandbox *record)
+/* the record of one that runs, or is paused; false: answered */
+static bool find_running(struct request *q, struct store_sandbox *record)
 {
-	struct sandbox *s = NULL;
 	struct error err = {0};
 	int r = 0;
 
 	if (!life_find(q, record))
-		return NULL;
+		return false;
 	if (record->state == STORE_SANDBOX_STARTING)
-		r = life_wait(q->server, record, has_begun, NULL, ATTACH_MS, &err);
-	if (!r && record->state >= STORE_SANDBOX_STOPPING) {
-		answer_stopped(q, record);
-		r = -ENODEV;
-	} else if (!r) {
-		r = sandbox_attach(q->server->home, record->id, ATTACH_MS, &s, &err);
-		if (r)
-			life_failure(q, record, r, &err, false);
-	} else {
+		r = life_wait(q->server, record, life_has_begun, NULL, ATTACH_MS, &err);
+	if (r)
 		answer_failure(q, &err);
-	}
+	else if (record->state >= STORE_SANDBOX_STOPPING)
+		answer_stopped(q, record);
+	else
+		return true;
+	store_sandbox_fini(record);
+	return false;
+}
+
+static struct sandbox *attach(struct request *q, struct store_sandbox *record)
+{
+	struct sandbox *s = NULL;
+	struct error err = {0};
+	int r = sandbox_attach(q->server->home, record->machine, ATTACH_MS, &s, &err);
+
 	if (r) {
+		life_failure(q, record, r, &err, false);
+		store_sandbox_fini(record);
+	}
+	return s;
+}
+
+struct sandbox *life_attach_as_it_is(struct request *q, struct store_sandbox *record)
+{
+	return find_running(q, record) ? attach(q, record) : NULL;
+}
+
+/* false: it is paused, and stays so, which is answered */
+static bool is_awake(struct request *q, struct store_sandbox *record)
+{
+	json_t *spec;
+	bool wakes;
+
+	if (!record->phase)
+		return true;
+	spec = json_loads(record->spec, 0, NULL);
+	wakes = request_boolean(spec, "autoWake", true);
+	json_decref(spec);
+	if (wakes)
+		return pause_wake(q, record, 0);
+	answer_paused(q, record);
+	return false;
+}
+
+struct sandbox *life_attach(struct request *q, struct store_sandbox *record)
+{
+	struct error err = {0};
+	struct sandbox *s;
+	int r;
+
+	if (!find_running(q, record))
+		return NULL;
+	if (!is_awake(q, record)) {
 		store_sandbox_fini(record);
 		return NULL;
 	}
+	s = attach(q, record);
+	if (!s)
+		return NULL;
 	r = store_sandbox_active(q->server->store, record->id, api_now_ms(), &err);
 	if (r && r != -ESTALE)
 		log_warning("request %s: %s", q->id, error_message(&err));
@@ -454,11 +574,15 @@ void life_failure(struct request *q, const struct store_sandbox *record, int r,
 		answer_error(q, API_GUEST_BUSY, NULL, "%s.", error_message(err));
 	} else if (r == -ETIMEDOUT && !file) {
 		answer_error(q, API_SANDBOX_NOT_READY, NULL, "%s.", error_message(err));
+	} else if (r == -ESHUTDOWN) { /* paused just now */
+		answer_paused(q, record);
 	} else if (r == -ENODEV) {
 		/* its keeper may still be clearing up, and then says how it ended */
 		text_copy(now.id, sizeof(now.id), record->id);
 		if (life_wait(q->server, &now, is_stopped, NULL, END_MS, &other))
 			answer_failure(q, &other);
+		else if (now.phase) /* for longer than the command's caller could wait */
+			answer_paused(q, &now);
 		else
 			answer_stopped(q, &now);
 		store_sandbox_fini(&now);

@@ -276,6 +276,31 @@ static void stop_for(struct api_server *server, const char *id, const char *reas
 		log_info("sandbox %s: stopped (%s)", id, reason);
 }
 
+void money_look(struct api_server *server, const struct store_sandbox *record)
+{
+	struct sandbox *s = NULL;
+
+	if (record->money.open && record->state == STORE_SANDBOX_RUNNING &&
+		sandbox_attach(server->home, record->machine, ATTACH_MS, &s, NULL) == 0)
+		see(server, record->id, s, NULL);
+	sandbox_free(s);
+}
+
+/* What ends by its money is stopped, whatever else its lease would end in. */
+static int give_lease(struct api_server *server, const struct store_sandbox *record,
+	struct sandbox *s, int64_t lease_ms, bool bounded, struct error *err)
+{
+	struct store_sandbox bound = *record;
+	json_t *spec = json_loads(record->spec, 0, NULL);
+	struct sandbox_rules rules;
+
+	bound.money.bounded = bounded;
+	pause_rules(server, &bound, spec, &rules);
+	json_decref(spec);
+	rules.left_ms = lease_ms;
+	return sandbox_rules(s, &rules, err);
+}
+
 /* Its lease is what its money lasts for, if that is less; answers that, or -1. */
 static int64_t hold_to_cap(struct api_server *server, struct store_sandbox *record,
 	struct sandbox *s, struct error *err)
@@ -293,8 +318,8 @@ static int64_t hold_to_cap(struct api_server *server, struct store_sandbox *reco
 	if (lease < wanted && !record->money.bounded &&
 		store_money_bound(server->store, record->id, true, err))
 		return -1;
-	if ((lease < wanted || record->money.bounded) && sandbox_extend(s, lease, err) == 0 &&
-		lease == wanted)
+	if ((lease < wanted || record->money.bounded) &&
+		give_lease(server, record, s, lease, lease < wanted, err) == 0 && lease == wanted)
 		store_money_bound(server->store, record->id, false, err);
 	return lease < wanted ? lease : -1;
 }
@@ -321,10 +346,13 @@ static int64_t look_at(struct api_server *server, const char *id)
 	struct sandbox *s = NULL;
 	struct error err = {0};
 	int64_t lease = -1;
-	int r = sandbox_attach(server->home, id, ATTACH_MS, &s, &err);
+	int r = store_sandbox_get(server->store, NULL, id, &record, &err);
 
 	if (!r)
+		r = sandbox_attach(server->home, record.machine, ATTACH_MS, &s, &err);
+	if (!r)
 		r = see(server, id, s, &err);
+	store_sandbox_fini(&record);
 	if (!r)
 		r = store_sandbox_get(server->store, NULL, id, &record, &err);
 	if (!r && record.state == STORE_SANDBOX_RUNNING && record.money.open) {

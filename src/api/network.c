@@ -128,7 +128,7 @@ static void answer_network(struct request *q, const struct store_sandbox *record
 	struct sandbox *s = NULL;
 
 	if (record->state == STORE_SANDBOX_RUNNING &&
-		sandbox_attach(q->server->home, record->id, 2000, &s, NULL) == 0 &&
+		sandbox_attach(q->server->home, record->machine, 2000, &s, NULL) == 0 &&
 		sandbox_network(s, &n, NULL) == 0)
 		usage = usage_json(&n);
 	sandbox_free(s);

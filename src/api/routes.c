@@ -57,11 +57,14 @@ static const struct field create[] = {
 	ONE_OF("cpu", "shared|reserved"),
 	INTEGER("cpuFloorMillis", 0, 16000),
 	INTEGER("timeoutSeconds", 60, 86400, .help = "The lease; default 1800."),
-	ONE_OF("onLeaseEnd", "pause|stop|delete", .help = "Default stop here."),
-	BOOLEAN("pausable"),
-	INTEGER("idlePauseSeconds", 0, 86400),
-	BOOLEAN("autoWake"),
-	BOOLEAN("persistent"),
+	ONE_OF("onLeaseEnd", "pause|stop|delete",
+		.help = "Default pause, of one not pausable stop."),
+	BOOLEAN("pausable", .help = "Default true."),
+	INTEGER("idlePauseSeconds", 0, 86400,
+		.help = "Pause when nothing is under way for so long; 0: never, else from 10; "
+			"default 60."),
+	BOOLEAN("autoWake", .help = "A request wakes it; default true."),
+	BOOLEAN("persistent", .help = "Its lease renews itself; default false."),
 	INTEGER("maxCostMicros", 0, INT64_MAX),
 	INTEGER("maxTotalCostMicros", 0, INT64_MAX, .null = true),
 	BOOLEAN("getOrCreate"),
@@ -92,6 +95,11 @@ static const struct field get[] = {
 
 static const struct field extend[] = {
 	INTEGER("seconds", 1, 86400, .required = true),
+	FIELDS_END,
+};
+
+static const struct field wake[] = {
+	INTEGER("timeoutSeconds", 60, 86400, .help = "The new lease; default as it was created."),
 	FIELDS_END,
 };
 
@@ -348,9 +356,12 @@ const struct route api_routes[] = {
 	ROUTE("GET", SANDBOX "/network", "What it may connect to, and has", network_get, nothing),
 	ROUTE("PUT", SANDBOX "/network", "Replace what it may connect to", network_put, nothing,
 		.body = network_body),
-	MISSING("POST", SANDBOX ":pause", "Pause it"),
-	MISSING("POST", SANDBOX ":wake", "Let it go on"),
-	MISSING("POST", SANDBOX ":restart", "Start it again"),
+	ROUTE("POST", SANDBOX ":pause", "Pause it: it keeps its memory", sandboxes_pause, nothing,
+		.body = nothing),
+	ROUTE("POST", SANDBOX ":wake", "Let it go on, with a new lease", sandboxes_wake, nothing,
+		.body = wake),
+	ROUTE("POST", SANDBOX ":restart", "Start it afresh: what was in it is lost",
+		sandboxes_restart, nothing, .body = nothing),
 	MISSING("POST", SANDBOX ":fork", "Copy it as it runs"),
 	MISSING("POST", SANDBOX ":snapshot", "Keep its state"),
 	MISSING("GET", SANDBOX "/metrics", "What it used over time"),

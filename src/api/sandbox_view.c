@@ -1,20 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 - a sandbox as the API shows it. */
 #include "api/internal.h"
 
+#include "base/cleanup.h"
+
 #include <string.h>
 
-const char *sandbox_state_name(enum store_sandbox_state state)
-{
-	static const char *const names[] = {"starting", "running", "stopping", "stopped"};
+/* in the order of the bits of a filter */
+static const struct {
+	const char *state, *status;
+} states[] = {{"starting", "pending"}, {"running", "active"}, {"stopping", "stopping"},
+	{"stopped", "stopped"}, {"pausing", "active"}, {"paused", "paused"},
+	{"resuming", "active"}};
 
-	return (unsigned)state < 4 ? names[state] : "?";
+static unsigned shown_state(const struct store_sandbox *r)
+{
+	return r->state == STORE_SANDBOX_RUNNING && r->phase
+		       ? STORE_SANDBOX_STOPPED + (unsigned)r->phase
+		       : (unsigned)r->state;
 }
 
-static const char *status_name(enum store_sandbox_state state)
+const char *sandbox_state_name(const struct store_sandbox *record)
 {
-	static const char *const names[] = {"pending", "active", "stopping", "stopped"};
+	return states[shown_state(record)].state;
+}
 
-	return (unsigned)state < 4 ? names[state] : "?";
+unsigned sandbox_state_bit(const struct store_sandbox *record)
+{
+	return 1u << shown_state(record);
+}
+
+unsigned sandbox_state_bit_of(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(states); i++) {
+		if (strcmp(states[i].state, name) == 0)
+			return 1u << i;
+	}
+	return 0;
 }
 
 static json_t *names_of(const json_t *env)
@@ -43,8 +64,8 @@ static void add_times(json_t *out, const struct store_sandbox *r)
 	json_object_set_new(out, "expiresAt", api_time(r->expires_ms));
 	json_object_set_new(out, "endsAt", api_time(r->expires_ms));
 	json_object_set_new(out, "endedAt", api_time(r->ended_ms));
-	json_object_set_new(out, "pausedAt", json_null());
-	json_object_set_new(out, "pausedExpiresAt", json_null());
+	json_object_set_new(out, "pausedAt", api_time(r->paused_ms));
+	json_object_set_new(out, "pausedExpiresAt", api_time(r->paused_until_ms));
 	json_object_set_new(out, "stopReason", over ? text_or_null(r->stop_reason) : json_null());
 	json_object_set_new(out, "stopDetail", over ? text_or_null(r->detail) : json_null());
 }
@@ -64,7 +85,7 @@ json_t *sandbox_json(const struct store_sandbox *r)
 	json_t *spec = json_loads(r->spec, 0, NULL), *labels = json_loads(r->labels, 0, NULL);
 	json_t *out = json_pack("{ss ss so so ss ss ss ss si si si}", "id", r->id, "kind",
 		"sandbox", "name", text_or_null(r->name), "labels", labels ? labels : json_object(),
-		"status", status_name(r->state), "state", sandbox_state_name(r->state), "region",
+		"status", states[shown_state(r)].status, "state", sandbox_state_name(r), "region",
 		"local", "funding", "operator", "vcpu", (int)r->vcpu, "memoryMiB",
 		(int)r->memory_mib, "diskMiB", (int)r->disk_mib);
 
@@ -72,8 +93,9 @@ json_t *sandbox_json(const struct store_sandbox *r)
 		copy(out, spec, of_spec[i]);
 	add_times(out, r);
 	json_object_set_new(out, "chargedMicros",
-		json_sprintf("%lld", (long long)store_money_charged(&r->money,
-					     r->state == STORE_SANDBOX_RUNNING, api_now_ms())));
+		json_sprintf("%lld",
+			(long long)store_money_charged(&r->money,
+				r->state == STORE_SANDBOX_RUNNING && !r->phase, api_now_ms())));
 	json_object_set_new(
 		out, "heldMicros", json_sprintf("%lld", (long long)r->money.held_micros));
 	json_object_set_new(out, "envNames", names_of(json_object_get(spec, "env")));

@@ -1,5 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 - /v1/sandboxes: create, list, get, delete, stop, extend,
- * update. */
+/* SPDX-License-Identifier: Apache-2.0 - /v1/sandboxes: create, list, get, delete, stop. */
 #include "api/internal.h"
 
 #include "base/text.h"
@@ -7,31 +6,43 @@
 #include <errno.h>
 #include <string.h>
 
-#define LEASE_S       1800
-#define LEASE_MOST_S  86400
-#define MEMORY_MIB    4096
-#define DISK_MIB      4096
-#define IMAGE         "default"
-#define MIB           (UINT64_C(1) << 20)
-#define LABELS_MOST   32
-#define START_WAIT_MS 60000
+#define LEASE_S      1800
+#define MEMORY_MIB   4096
+#define DISK_MIB     4096
+#define IMAGE        "default"
+#define MIB          (UINT64_C(1) << 20)
+#define LABELS_MOST  32
+#define IDLE_S       60
+#define IDLE_LEAST_S 10
 
 /* --- create --- */
 
 /* What is asked for and cannot be given is refused, never left out in silence. */
-static const char *not_there(const json_t *body)
+const char *sandbox_not_there(const json_t *body)
 {
 	if (request_text(body, "snapshot", NULL))
 		return "Snapshots";
-	if (request_boolean(body, "pausable", false) ||
-		request_integer(body, "idlePauseSeconds", 0) > 0 ||
-		strcmp(request_text(body, "onLeaseEnd", "stop"), "pause") == 0)
-		return "Pausing";
-	if (request_boolean(body, "persistent", false))
-		return "Leases that renew themselves";
 	if (strcmp(request_text(body, "cpu", "shared"), "reserved") == 0)
 		return "Reserved CPUs";
 	return NULL;
+}
+
+static void add_issue(json_t *issues, const char *path, const char *message)
+{
+	json_array_append_new(issues, json_pack("{ss ss}", "path", path, "message", message));
+}
+
+/* What is asked of one that is `pausable`, or not. */
+void sandbox_check_pausing(const json_t *body, bool pausable, json_t *issues)
+{
+	int64_t idle = request_integer(body, "idlePauseSeconds", 0);
+
+	if (idle > 0 && idle < IDLE_LEAST_S)
+		add_issue(issues, "idlePauseSeconds", "must be 0, for never, or from 10 to 86400");
+	if (!pausable && idle > 0)
+		add_issue(issues, "idlePauseSeconds", "needs pausable: true");
+	if (!pausable && strcmp(request_text(body, "onLeaseEnd", "stop"), "pause") == 0)
+		add_issue(issues, "onLeaseEnd", "pause needs pausable: true");
 }
 
 /* fields against this server's own ceilings and each other; false: answered */
@@ -58,6 +69,7 @@ static bool check_sizes(struct request *q, struct store_sandbox *record)
 		json_array_append_new(
 			issues, json_pack("{ss ss}", "path", "diskMiB", "message",
 					"the disk is in the machine's memory: at most memoryMiB"));
+	sandbox_check_pausing(body, request_boolean(body, "pausable", true), issues);
 	if (json_object_get(body, "getOrCreate") && request_boolean(body, "getOrCreate", false) &&
 		!request_text(body, "name", NULL))
 		json_array_append_new(issues, json_pack("{ss ss}", "path", "name", "message",
@@ -91,6 +103,7 @@ static json_t *make_spec(const json_t *body, const struct image *image, const ch
 {
 	char reference[128];
 	const json_t *env = json_object_get(body, "env"), *most;
+	const bool pausable = request_boolean(body, "pausable", true);
 	json_t *spec;
 
 	text_format(reference, sizeof(reference), "%s@%s", image->name, image->version);
@@ -101,9 +114,11 @@ static json_t *make_spec(const json_t *body, const struct image *image, const ch
 		(json_int_t)request_integer(body, "timeoutSeconds", LEASE_S), "cpu", "shared",
 		"cpuFloorMillis",
 		(json_int_t)request_integer(body, "cpuFloorMillis", API_CPU_FLOOR_MILLIS),
-		"pausable", 0, "idlePauseSeconds", (json_int_t)0, "autoWake",
-		request_boolean(body, "autoWake", true), "persistent", 0, "onLeaseEnd",
-		request_text(body, "onLeaseEnd", "stop"), "network",
+		"pausable", pausable, "idlePauseSeconds",
+		(json_int_t)request_integer(body, "idlePauseSeconds", pausable ? IDLE_S : 0),
+		"autoWake", request_boolean(body, "autoWake", true), "persistent",
+		request_boolean(body, "persistent", false), "onLeaseEnd",
+		request_text(body, "onLeaseEnd", pausable ? "pause" : "stop"), "network",
 		network_normal(json_object_get(body, "network")), "user",
 		request_text(body, "user", "sandbox"));
 	if (spec && env)
@@ -114,14 +129,7 @@ static json_t *make_spec(const json_t *body, const struct image *image, const ch
 	return spec;
 }
 
-static bool is_begun(const struct store_sandbox *record, const void *context)
-{
-	return record->state != STORE_SANDBOX_STARTING;
-}
-
-/* Answer with the record as it is, after the wait that was asked for. */
-static void answer_record(
-	struct request *q, const char *id, int status, int64_t wait_ms, const char *flag)
+void answer_record(struct request *q, const char *id, int status, int64_t wait_ms, const char *flag)
 {
 	struct store_sandbox record;
 	struct error err = {0};
@@ -129,7 +137,7 @@ static void answer_record(
 	int r = store_sandbox_get(q->server->store, NULL, id, &record, &err);
 
 	if (!r && wait_ms > 0)
-		r = life_wait(q->server, &record, is_begun, NULL, wait_ms, &err);
+		r = life_wait(q->server, &record, life_has_begun, NULL, wait_ms, &err);
 	else if (!r)
 		r = life_settle(q->server, &record, &err);
 	if (r) {
@@ -152,7 +160,7 @@ static int settle_record(void *context, const struct store_sandbox *record)
 /* Before it is said that there is no room: are all that take it still there? */
 static void settle_all(struct api_server *server)
 {
-	const struct store_sandbox_filter filter = {.states = 7, .limit = 10000};
+	const struct store_sandbox_filter filter = {.states = STORE_SANDBOX_LIVE, .limit = 10000};
 	json_t *ids = json_array(), *id;
 	struct store_sandbox record;
 	size_t i;
@@ -167,7 +175,7 @@ static void settle_all(struct api_server *server)
 	json_decref(ids);
 }
 
-static void refuse(struct request *q, int r, const char *taken, const struct error *err)
+void answer_no_room(struct request *q, int r, const char *taken, const struct error *err)
 {
 	if (r == -EEXIST)
 		answer_error(q, API_NAME_TAKEN, json_pack("{ss}", "sandboxId", taken),
@@ -191,7 +199,7 @@ static void refuse_create(struct request *q, int r, const struct store_sandbox *
 	if (r == STORE_OVER_LIMIT)
 		money_refuse(q, record->owner, cap >= 0 && cap < more ? cap : more, err);
 	else
-		refuse(q, r, taken, err);
+		answer_no_room(q, r, taken, err);
 }
 
 static int add(
@@ -232,7 +240,8 @@ static void create(struct request *q, struct store_sandbox *record)
 
 void sandboxes_create(struct request *q)
 {
-	const char *missing = not_there(q->json), *name = request_text(q->json, "name", NULL);
+	const char *missing = sandbox_not_there(q->json),
+		   *name = request_text(q->json, "name", NULL);
 	const json_t *labels = json_object_get(q->json, "labels");
 	struct store_sandbox record = {.created_ms = api_now_ms()};
 	char image_id[ID_SIZE];
@@ -315,17 +324,15 @@ static bool split_label(const char *text, const char **names, const char **value
 static unsigned wanted_states(const struct request *q)
 {
 	const json_t *given = json_object_get(q->query, "state"), *name;
-	unsigned states = request_boolean(q->query, "includeStopped", false) ? 15 : 7, some = 0;
+	unsigned states = request_boolean(q->query, "includeStopped", false) ? STORE_SANDBOX_ANY
+									     : STORE_SANDBOX_LIVE;
+	unsigned some = 0;
 	size_t i;
 
 	if (!given)
 		return states;
-	json_array_foreach (given, i, name) {
-		for (unsigned s = 0; s < 4; s++) {
-			if (strcmp(json_string_value(name), sandbox_state_name(s)) == 0)
-				some |= 1u << s;
-		}
-	}
+	json_array_foreach (given, i, name)
+		some |= sandbox_state_bit_of(json_string_value(name));
 	return some;
 }
 
@@ -340,7 +347,7 @@ static json_t *listed(struct request *q, const json_t *ids, unsigned states)
 		if (store_sandbox_get(
 			    q->server->store, NULL, json_string_value(id), &record, NULL) == 0 &&
 			life_settle(q->server, &record, NULL) == 0 && !record.deleted_ms &&
-			(1u << record.state) & states)
+			sandbox_state_bit(&record) & states)
 			json_array_append_new(data, sandbox_json(&record));
 		store_sandbox_fini(&record);
 	}
@@ -386,7 +393,7 @@ void sandboxes_list(struct request *q)
 static bool is_state(const struct store_sandbox *record, const void *context)
 {
 	/* what is stopped never gets there */
-	return strcmp(sandbox_state_name(record->state), context) == 0 ||
+	return strcmp(sandbox_state_name(record), context) == 0 ||
 	       record->state == STORE_SANDBOX_STOPPED;
 }
 
@@ -457,157 +464,5 @@ void sandboxes_delete(struct request *q)
 		answer_json(q, 200,
 			json_pack("{ss ss so}", "id", record.id, "status", "deleted", "deletedAt",
 				api_time(record.deleted_ms)));
-	store_sandbox_fini(&record);
-}
-
-/* The lease ends at `until_ms`: first where it is enforced, then in the record. */
-static bool set_lease(struct request *q, int64_t until_ms)
-{
-	struct store_sandbox record;
-	struct error err = {0};
-	struct sandbox *s = life_attach(q, &record);
-	int r;
-
-	if (!s)
-		return false;
-	if (!money_extend(q, &record, s, until_ms)) {
-		sandbox_free(s);
-		store_sandbox_fini(&record);
-		return false;
-	}
-	r = sandbox_extend(s, money_lease_ms(&record, until_ms - api_now_ms()), &err);
-	if (!r)
-		r = store_sandbox_extend(q->server->store, record.id, until_ms, &err);
-	if (r)
-		life_failure(q, &record, r == -ESTALE ? -ENODEV : r, &err, false);
-	sandbox_free(s);
-	store_sandbox_fini(&record);
-	api_changed(q->server);
-	return !r;
-}
-
-void sandboxes_extend(struct request *q)
-{
-	int64_t seconds = request_integer(q->json, "seconds", 0), now = api_now_ms(), until;
-	struct store_sandbox record;
-
-	if (!life_find(q, &record))
-		return;
-	until = (record.expires_ms > now ? record.expires_ms : now) + 1000 * seconds;
-	if (until > now + 1000 * LEASE_MOST_S)
-		answer_error(q, API_INVALID_REQUEST, NULL,
-			"A lease ends at most %d seconds from now.", LEASE_MOST_S);
-	else if (set_lease(q, until))
-		answer_record(q, record.id, 200, 0, NULL);
-	store_sandbox_fini(&record);
-}
-
-/* Merge env: a value sets, null removes. */
-static void merge_env(json_t *spec, const json_t *change)
-{
-	json_t *env = json_object_get(spec, "env"), *value;
-	const char *name;
-
-	if (!env) {
-		env = json_object();
-		json_object_set_new(spec, "env", env);
-	}
-	json_object_foreach ((json_t *)(uintptr_t)change, name, value) {
-		if (json_is_null(value))
-			json_object_del(env, name);
-		else
-			json_object_set(env, name, value);
-	}
-}
-
-/* rules of the network where they are enforced, and in the spec; false: answered */
-static bool update_network(struct request *q, json_t *spec, const json_t *network)
-{
-	json_t *issues = json_array(), *normal;
-	bool fine;
-
-	network_check(network, issues);
-	if (json_array_size(issues)) {
-		answer_error(q, API_INVALID_REQUEST, json_pack("{so}", "issues", issues),
-			"The request is not valid.");
-		return false;
-	}
-	json_decref(issues);
-	normal = network_normal(network);
-	fine = network_apply(q, normal);
-	json_object_set_new(spec, "network", normal);
-	return fine;
-}
-
-/* apply name, labels and the rest to the record; false: answered */
-static bool apply(struct request *q, struct store_sandbox *record)
-{
-	static const char *const plain[] = {
-		"user", "autoWake", "timeoutSeconds", "onLeaseEnd", "maxTotalCostMicros"};
-	json_t *spec = json_loads(record->spec, 0, NULL), *value;
-	bool fine = true;
-
-	if (!spec) {
-		answer_error(q, API_INTERNAL, NULL, "Out of memory.");
-		return false;
-	}
-	value = json_object_get(q->json, "name");
-	if (value) {
-		free(record->name);
-		record->name = json_is_string(value) ? strdup(json_string_value(value)) : NULL;
-	}
-	value = json_object_get(q->json, "labels");
-	if (value) {
-		free(record->labels);
-		record->labels = json_dumps(value, JSON_COMPACT);
-	}
-	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
-		value = json_object_get(q->json, plain[i]);
-		if (value)
-			json_object_set(spec, plain[i], value);
-	}
-	value = json_object_get(q->json, "env");
-	if (value) {
-		merge_env(spec, value);
-		fine = env_check(q, json_object_get(spec, "env"));
-	}
-	value = json_object_get(q->json, "network");
-	if (value && fine)
-		fine = update_network(q, spec, value);
-	free(record->spec);
-	record->spec = json_dumps(spec, JSON_COMPACT);
-	json_decref(spec);
-	if (fine && (!record->spec || !record->labels)) {
-		answer_error(q, API_INTERNAL, NULL, "Out of memory.");
-		fine = false;
-	}
-	return fine;
-}
-
-void sandboxes_update(struct request *q)
-{
-	int64_t seconds = request_integer(q->json, "timeoutSeconds", 0);
-	const char *missing = not_there(q->json);
-	struct store_sandbox record;
-	char taken[ID_SIZE] = "";
-	struct error err = {0};
-	int r;
-
-	if (missing) {
-		answer_error(
-			q, API_UNAVAILABLE, NULL, "%s: not available on this server.", missing);
-		return;
-	}
-	if (!life_find(q, &record))
-		return;
-	if (money_cap(q, &record) && apply(q, &record) &&
-		(!seconds || set_lease(q, api_now_ms() + 1000 * seconds))) {
-		r = store_sandbox_settings(q->server->store, &record, taken, &err);
-		if (r)
-			refuse(q, r, taken, &err);
-		else
-			answer_record(q, record.id, 200, 0, NULL);
-		api_changed(q->server);
-	}
 	store_sandbox_fini(&record);
 }

@@ -16,23 +16,22 @@
 #include <unistd.h>
 
 /*
- * A keeper leaves <home>/ended/<id> when its sandbox is over. The records of what is in there are
+ * A keeper leaves <home>/ended/<id> when its machine is over. The records of what is in there are
  * brought up to date, and the word is removed once its end is in the store. It is another server's
- * when its id is in no record: then it stays.
+ * when its id is in no record: then it stays. <home>/paused/<id> is there as long as a machine is
+ * paused.
  */
-#define EVERY_MS  600000
-#define DAY_MS    INT64_C(86400000)
-#define LIST_MOST 10000
+#define EVERY_MS   600000
+#define DAY_MS     INT64_C(86400000)
+#define LIST_MOST  10000
+#define EVENT_DAYS 14 /* that what has happened is kept */
 
 static void settle_one(struct api_server *server, const char *id)
 {
 	struct store_sandbox record;
 	struct error err = {0};
-	int r;
+	int r = store_sandbox_get(server->store, NULL, id, &record, &err);
 
-	if (strlen(id) != ID_SIZE - 1)
-		return; /* a file that is not whole yet */
-	r = store_sandbox_get(server->store, NULL, id, &record, &err);
 	if (r == -ENOENT)
 		return;
 	if (!r)
@@ -40,8 +39,19 @@ static void settle_one(struct api_server *server, const char *id)
 	if (r)
 		log_error("sandbox %s: %s", id, error_message(&err));
 	else if (record.state == STORE_SANDBOX_STOPPED)
-		sandbox_forget(server->home, id);
+		sandbox_forget(server->home, record.machine);
 	store_sandbox_fini(&record);
+}
+
+/* the sandbox of a machine of which something is said */
+static void settle_machine(struct api_server *server, const char *machine)
+{
+	char id[ID_SIZE];
+
+	/* else a file that is not whole yet, or one of a server that is not this */
+	if (strlen(machine) == ID_SIZE - 1 &&
+		store_sandbox_of_machine(server->store, machine, id, NULL) == 0)
+		settle_one(server, id);
 }
 
 static void settle_all_words(struct api_server *server)
@@ -53,7 +63,7 @@ static void settle_all_words(struct api_server *server)
 		return;
 	cleanup_dir DIR *dir = opendir(path);
 	while (dir && (e = readdir(dir)))
-		settle_one(server, e->d_name);
+		settle_machine(server, e->d_name);
 }
 
 struct ids {
@@ -80,7 +90,6 @@ static void adopt(struct api_server *server, const char *id)
 	struct sandbox *s = NULL;
 	struct sandbox_end none;
 	struct error err = {0};
-	int64_t now;
 	int r = store_sandbox_get(server->store, NULL, id, &record, &err);
 
 	if (!r)
@@ -88,18 +97,13 @@ static void adopt(struct api_server *server, const char *id)
 	if (!r && record.state == STORE_SANDBOX_STOPPING)
 		r = life_stop(server, id, &err);
 	if (!r && record.state == STORE_SANDBOX_STARTING) {
-		if (sandbox_look(server->home, id, &none, NULL) == -ENOENT)
+		if (sandbox_look(server->home, record.machine, &none, NULL) == -ENOENT)
 			r = life_start(server, id, &err); /* its server had not come to that */
 		else
-			r = sandbox_attach(server->home, id, 30000, &s, &err);
+			r = sandbox_attach(server->home, record.machine, 30000, &s, &err);
 	}
 	if (s) {
-		/* its lease began when it was ready, some moments ago: the record may say less */
-		now = api_now_ms();
-		r = money_ready(server, &record, s, &err);
-		if (!r)
-			r = store_sandbox_ready(server->store, id, sandbox_info(s)->isolation, now,
-				record.expires_ms, &err);
+		r = life_started(server, &record, s, &err);
 		api_changed(server);
 	}
 	if (r && r != -ENODEV && r != -ESTALE)
@@ -130,6 +134,8 @@ static void forget_old(struct api_server *server)
 
 	if (store_replay_expire(server->store, before, &err))
 		log_error("%s", error_message(&err));
+	if (store_event_expire(server->store, before - (EVENT_DAYS - 1) * DAY_MS, &err))
+		log_error("%s", error_message(&err));
 	while (store_upload_oldest(server->store, before, id, NULL) == 0 &&
 		store_upload_end(server->store, id, NULL) == 0)
 		upload_remove(server, id);
@@ -147,7 +153,7 @@ static void take_events(struct api_server *server)
 			if (e->mask & IN_Q_OVERFLOW)
 				settle_all_words(server);
 			else if (e->len)
-				settle_one(server, e->name);
+				settle_machine(server, e->name);
 		}
 	}
 }
@@ -155,12 +161,16 @@ static void take_events(struct api_server *server)
 static void *watch(void *context)
 {
 	struct api_server *server = context;
+	struct error err = {0};
 	struct pollfd p[] = {{server->inotify_fd, POLLIN, 0}, {server->wake_fd, POLLIN, 0}};
 
+	if (store_sandbox_settle_phases(server->store, &err))
+		log_error("%s", error_message(&err));
+	spares_adopt(server);
 	each_live(server, 1u << STORE_SANDBOX_STARTING | 1u << STORE_SANDBOX_STOPPING, adopt);
 	do {
 		settle_all_words(server);
-		each_live(server, 7, settle_one);
+		each_live(server, STORE_SANDBOX_LIVE, settle_one);
 		forget_old(server);
 		while (poll(p, 2, EVERY_MS) != 0 && !p[1].revents) {
 			if (p[0].revents)
@@ -184,6 +194,12 @@ int watch_start(struct api_server *server, struct error *err)
 	server->wake_fd = eventfd(0, EFD_CLOEXEC);
 	if (server->inotify_fd < 0 || server->wake_fd < 0 ||
 		inotify_add_watch(server->inotify_fd, path, IN_MOVED_TO) < 0)
+		return error_sys(err, errno, "%s: cannot be watched", path);
+	text_format(path, sizeof(path), "%s/paused", server->home);
+	r = path_make(path, 0700, err);
+	if (r)
+		return r;
+	if (inotify_add_watch(server->inotify_fd, path, IN_MOVED_TO | IN_DELETE) < 0)
 		return error_sys(err, errno, "%s: cannot be watched", path);
 	r = pthread_create(&server->watcher, NULL, watch, server);
 	if (r)

@@ -19,7 +19,7 @@
 
 struct serve_options {
 	const char *config, *listen, *public_url, *store, *cert, *key, *engine, *script, *isolation;
-	uint32_t sandboxes, memory_mib, rate, idle;
+	uint32_t sandboxes, memory_mib, vcpu, paused_most, rate, idle;
 	bool check;
 };
 
@@ -118,6 +118,10 @@ static void apply_line(const struct serve_options *o, struct api_options *api)
 		api->sandboxes_most = o->sandboxes;
 	if (o->memory_mib)
 		api->memory_most_mib = o->memory_mib;
+	if (o->vcpu)
+		api->vcpu_most = o->vcpu;
+	if (o->paused_most)
+		api->paused_most_s = o->paused_most;
 	if (o->rate)
 		api->rate = o->rate;
 }
@@ -201,6 +205,15 @@ static const struct cli_option options[] = {
 		"give all sandboxes together at most SIZE (default: three quarters of the host's)",
 		"--memory 16G", cli_mib, offsetof(struct serve_options, memory_mib), .least = 128,
 		.most = 1u << 24),
+	CLI_OPTION("vcpu", 0, "N",
+		"give all sandboxes that are not paused at most N CPUs together (default: as many "
+		"as sandboxes may be)",
+		"--vcpu 16", cli_u32, offsetof(struct serve_options, vcpu), .least = 1,
+		.most = 65536),
+	CLI_OPTION("paused-most", 0, "N",
+		"stop a sandbox that was paused for N seconds (default: a day)",
+		"--paused-most 86400", cli_u32, offsetof(struct serve_options, paused_most),
+		.least = 1, .most = 31536000),
 	CLI_OPTION("rate", 0, "N",
 		"take N requests a second of one key, four times that in a burst (default 50)",
 		"--rate 50", cli_u32, offsetof(struct serve_options, rate), .least = 1,

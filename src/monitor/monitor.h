@@ -165,7 +165,8 @@ struct monitor_parts {
 };
 
 struct monitor_usage {
-	uint64_t cpu_us, memory_bytes, memory_peak_bytes, wall_us;
+	uint64_t cpu_us, memory_bytes, memory_peak_bytes;
+	uint64_t wall_us; /* without its pauses */
 };
 
 /*

@@ -213,6 +213,33 @@ static const char *const migrations[] = {
 	" SELECT RAISE(ABORT, 'the audit log is only added to'); END;"
 	"CREATE TRIGGER audit_delete BEFORE DELETE ON audit BEGIN"
 	" SELECT RAISE(ABORT, 'the audit log is only added to'); END;",
+
+	/* pauses, the machine of a sandbox (another after a restart), and what has happened */
+	"ALTER TABLE sandbox ADD COLUMN phase INTEGER NOT NULL DEFAULT 0;" /* enum ..._phase */
+	"ALTER TABLE sandbox ADD COLUMN paused_ms INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandbox ADD COLUMN paused_until_ms INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandbox ADD COLUMN paused_total_ms INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandbox ADD COLUMN machine TEXT NOT NULL DEFAULT '';"
+	"UPDATE sandbox SET machine = id;"
+	"CREATE INDEX sandbox_machine ON sandbox (machine);"
+	"CREATE TABLE event ("
+	" seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" time_ms INTEGER NOT NULL,"
+	" owner TEXT NOT NULL,"
+	" sandbox TEXT NOT NULL,"
+	" type TEXT NOT NULL,"
+	" data TEXT NOT NULL);" /* JSON object */
+	"CREATE INDEX event_owner ON event (owner, seq);"
+	"CREATE INDEX event_sandbox ON event (sandbox, seq);"
+	"CREATE INDEX event_time ON event (time_ms);"
+	/* machines that are no sandbox's: made in advance, or to be stopped */
+	"CREATE TABLE spare ("
+	" id TEXT PRIMARY KEY,"
+	" shape TEXT NOT NULL,"
+	" memory_mib INTEGER NOT NULL,"
+	" state INTEGER NOT NULL," /* enum store_spare_state */
+	" created_ms INTEGER NOT NULL) WITHOUT ROWID;"
+	"CREATE INDEX spare_shape ON spare (state, shape);",
 };
 
 int store_migrate(struct store *store, struct error *err)

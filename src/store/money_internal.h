@@ -21,4 +21,8 @@ int store_hold_open(struct store *store, const char *sandbox, const char *payer,
 int store_hold_close(struct store *store, const char *sandbox, int64_t now_ms, char *reason,
 	size_t size, struct error *err);
 
+/* In the transaction that starts it anew: its lease so far is charged for, the next held for. */
+int store_hold_again(struct store *store, const char *sandbox, int64_t lease_ms, int64_t now_ms,
+	struct error *err);
+
 #endif

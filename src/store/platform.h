@@ -57,12 +57,26 @@ enum store_sandbox_state {
 	STORE_SANDBOX_STOPPING,
 	STORE_SANDBOX_STOPPED
 };
+/* of one that runs: is its machine at rest? */
+enum store_sandbox_phase {
+	STORE_PHASE_AWAKE,
+	STORE_PHASE_PAUSING,
+	STORE_PHASE_PAUSED,
+	STORE_PHASE_RESUMING
+};
+/* What a filter asks for: bits 1 << state, and of those that run 1 << (STOPPED + phase) */
+#define STORE_SANDBOX_LIVE (1u | 2u | 4u | 16u | 32u | 64u)
+#define STORE_SANDBOX_ANY  (STORE_SANDBOX_LIVE | 8u)
 
 struct store_sandbox {
 	int64_t seq; /* in the order of creation */
 	char id[ID_SIZE], owner[ID_SIZE];
-	char *name; /* NULL: none */
+	char *name;            /* NULL: none */
+	char machine[ID_SIZE]; /* under which its monitor is found: another after a restart */
 	enum store_sandbox_state state;
+	enum store_sandbox_phase phase;
+	int64_t paused_ms, paused_until_ms; /* while it is paused */
+	int64_t paused_total_ms;            /* since it was ready, without a pause that goes on */
 	uint32_t vcpu, memory_mib, disk_mib;
 	int64_t created_ms, ready_ms, expires_ms, ended_ms, active_ms, deleted_ms;
 	char *stop_reason, *detail, *isolation;
@@ -95,7 +109,7 @@ int store_sandbox_get(struct store *store, const char *owner, const char *id,
 struct store_sandbox_filter {
 	const char *owner; /* NULL: anybody's */
 	const char *name;  /* NULL: any */
-	unsigned states;   /* bits 1 << enum store_sandbox_state */
+	unsigned states;   /* bits, see STORE_SANDBOX_ANY */
 	const char *const *label_names, *const *label_values;
 	size_t labels; /* at most 32; all must match */
 	int64_t after; /* seq */
@@ -116,13 +130,75 @@ int store_sandbox_ready(struct store *store, const char *id, const char *isolati
 int store_sandbox_stopping(struct store *store, const char *id, struct error *err);
 int store_sandbox_stopped(struct store *store, const char *id, const char *reason,
 	const char *detail, int64_t now_ms, struct error *err);
+/* The lease that its monitor tells. */
+int store_sandbox_lease(struct store *store, const char *id, int64_t expires_ms, struct error *err);
 int store_sandbox_extend(
 	struct store *store, const char *id, int64_t expires_ms, struct error *err);
 int store_sandbox_active(struct store *store, const char *id, int64_t now_ms, struct error *err);
 int store_sandbox_delete(struct store *store, const char *id, int64_t now_ms, struct error *err);
+/* Of one that runs: it is about to be paused, or woken. */
+int store_sandbox_phase(
+	struct store *store, const char *id, enum store_sandbox_phase phase, struct error *err);
+int store_sandbox_paused(
+	struct store *store, const char *id, int64_t since_ms, int64_t until_ms, struct error *err);
+int store_sandbox_woken(
+	struct store *store, const char *id, int64_t now_ms, int64_t expires_ms, struct error *err);
+/* The room that a paused one needs to run again: -ENOSPC, -EDQUOT as above. */
+int store_sandbox_room(struct store *store, const struct store_sandbox *sandbox,
+	const struct store_quota *quota, char *taken, struct error *err);
+/*
+ * It starts anew on the machine `machine`, whatever it was before; the one it had is then one to be
+ * stopped (store_spare_…), and its lease is charged for and held for anew. -EEXIST, -EDQUOT,
+ * -ENOSPC and STORE_OVER_LIMIT as above; -ESTALE: it is being started or stopped, or deleted.
+ */
+int store_sandbox_restart(struct store *store, const struct store_sandbox *sandbox,
+	const char *machine, const struct store_quota *quota, int64_t now_ms, int64_t lease_ms,
+	char *taken, struct error *err);
+/* The one that runs on a machine, or -ENOENT. */
+int store_sandbox_of_machine(struct store *store, const char *machine, char *id, struct error *err);
+/* What a server that is gone had begun is not going on. */
+int store_sandbox_settle_phases(struct store *store, struct error *err);
 /* Replace name (NULL: none), labels and spec. -EEXIST as above. */
 int store_sandbox_settings(
 	struct store *store, const struct store_sandbox *sandbox, char *taken, struct error *err);
+
+/* --- what has happened: written by the calls above, in the same transaction --- */
+struct store_event {
+	int64_t seq, time_ms;
+	const char *owner, *sandbox, *type;
+	const char *data; /* JSON object */
+};
+struct store_event_filter {
+	const char *owner, *sandbox, *type; /* NULL: any */
+	int64_t before;                     /* seq; 0: from the newest */
+	uint32_t limit;
+};
+/* The newest first. */
+int store_event_each(struct store *store, const struct store_event_filter *filter,
+	int (*each)(void *context, const struct store_event *event), void *context,
+	struct error *err);
+int store_event_expire(struct store *store, int64_t before_ms, struct error *err);
+
+/* --- machines that are no sandbox's --- */
+enum store_spare_state { STORE_SPARE_STARTING, STORE_SPARE_READY, STORE_SPARE_ENDING };
+struct store_spare {
+	char id[ID_SIZE];
+	char shape[HASH_HEX_SIZE]; /* equal shapes can stand for each other */
+	uint32_t memory_mib;
+	enum store_spare_state state;
+	int64_t created_ms;
+};
+int store_spare_add(struct store *store, const struct store_spare *spare, struct error *err);
+/* -ESTALE: it is in that state, beyond it, or gone */
+int store_spare_advance(
+	struct store *store, const char *id, enum store_spare_state state, struct error *err);
+int store_spare_remove(struct store *store, const char *id, struct error *err);
+/* A sandbox that starts takes one of that shape that is ready: its machine then. -ENOENT: none. */
+int store_spare_take(struct store *store, const char *shape, const char *sandbox, char *machine,
+	struct error *err);
+int store_spare_each(struct store *store,
+	int (*each)(void *context, const struct store_spare *spare), void *context,
+	struct error *err);
 
 /* --- changes that may be sent again --- */
 enum store_replay_state {

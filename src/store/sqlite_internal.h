@@ -46,6 +46,23 @@ int store_audit_append(struct store *store, const struct store_audit *audit, str
 int store_key_insert(
 	struct store *store, const struct store_api_key *key, const char *hash, struct error *err);
 
+/* Note what has happened to a sandbox, within a transaction. `data` is a JSON object, or NULL. */
+int store_note(struct store *store, const char *sandbox, const char *type, const char *data,
+	struct error *err);
+/* The end of a transaction that changed one sandbox, which is noted if `type` says how; -ESTALE
+ * when it changed none. */
+int store_changed(struct store *store, int r, const char *id, const char *type, const char *data,
+	struct error *err);
+
+struct store_sandbox;
+struct store_quota;
+/* Within a transaction: -EEXIST when another has its name; -EDQUOT and -ENOSPC when there is no
+ * room for one more like it. `taken`: as store_sandbox_add() says. */
+int store_check_name(
+	struct store *store, const struct store_sandbox *sandbox, char *taken, struct error *err);
+int store_check_room(struct store *store, const struct store_sandbox *sandbox,
+	const struct store_quota *quota, char *taken, struct error *err);
+
 /* Add to the chain, within a transaction. */
 int store_append(
 	struct store *store, int64_t run, const struct store_record *record, struct error *err);

@@ -278,6 +278,40 @@ int store_hold_close(struct store *store, const char *sandbox, int64_t now_ms, c
 			   "is", micros, sandbox);
 }
 
+int store_hold_again(struct store *store, const char *sandbox, int64_t lease_ms, int64_t now_ms,
+	struct error *err)
+{
+	char none[2] = "", payer[ID_SIZE];
+	struct store_money m;
+	bool bounded;
+	int64_t held;
+	sqlite3_stmt *s;
+	int r = store_hold_close(store, sandbox, now_ms, none, sizeof(none), err);
+
+	if (r)
+		return r;
+	s = store_prepare(store, err,
+		"SELECT " STORE_MONEY_COLUMNS ", payer"
+		" FROM hold JOIN sandbox ON sandbox.id = hold.sandbox WHERE hold.sandbox = ?",
+		"s", sandbox);
+	r = store_row(store, s, err);
+	if (!r) {
+		store_money_take(s, 0, &m);
+		text_copy(payer, ID_SIZE,
+			(const char *)sqlite3_column_text(s, STORE_MONEY_COLUMN_COUNT));
+	}
+	sqlite3_finalize(s);
+	if (r)
+		return r == -ENOENT ? 0 : r; /* nothing is charged for it */
+	held = hold_of(&m.terms, lease_ms, m.cap_micros, m.charged_micros, &bounded);
+	r = check_limit(store, payer, held, now_ms, err);
+	return r ? r
+		 : store_execute(store, err,
+			   "UPDATE hold SET open = 1, lease = lease + 1, until_ms = 0, seen_ms = 0,"
+			   " held_micros = ?, bounded = ?, stop_for = '' WHERE sandbox = ?",
+			   "iis", held, (int64_t)bounded, sandbox);
+}
+
 int store_money_renew(struct store *store, const char *sandbox, int64_t until_ms,
 	int64_t cap_micros, int64_t now_ms, struct error *err)
 {
@@ -320,7 +354,8 @@ int store_money_begin(struct store *store, const char *sandbox, uint64_t cpu_us,
 	if (r)
 		return r;
 	r = store_execute(store, err,
-		"UPDATE hold SET base_cpu_us = ?, base_running_us = ?"
+		/* what an earlier machine of it has used stays used */
+		"UPDATE hold SET base_cpu_us = ? - cpu_us, base_running_us = ? - running_us"
 		" WHERE sandbox = ? AND open = 1 AND until_ms = 0",
 		"iis", (int64_t)cpu_us, (int64_t)running_us, sandbox);
 	return store_end(store, r, err);

@@ -12,7 +12,7 @@
 #define COLUMNS                                                                                    \
 	"seq, id, owner, name, state, vcpu, memory_mib, disk_mib, created_ms, ready_ms,"           \
 	" expires_ms, ended_ms, active_ms, deleted_ms, stop_reason, detail, isolation, labels,"    \
-	" spec, " STORE_MONEY_COLUMNS
+	" spec, machine, phase, paused_ms, paused_until_ms, paused_total_ms, " STORE_MONEY_COLUMNS
 #define FROM        " FROM sandbox LEFT JOIN hold ON hold.sandbox = sandbox.id "
 #define LABELS_MOST 32
 
@@ -47,10 +47,15 @@ static int take(sqlite3_stmt *s, struct store_sandbox *out)
 		.detail = store_text(s, 15),
 		.isolation = store_text(s, 16),
 		.labels = store_text(s, 17),
-		.spec = store_text(s, 18)};
-	store_money_take(s, 19, &out->money);
+		.spec = store_text(s, 18),
+		.phase = (enum store_sandbox_phase)sqlite3_column_int(s, 20),
+		.paused_ms = sqlite3_column_int64(s, 21),
+		.paused_until_ms = sqlite3_column_int64(s, 22),
+		.paused_total_ms = sqlite3_column_int64(s, 23)};
+	store_money_take(s, 24, &out->money);
 	text_copy(out->id, sizeof(out->id), (const char *)sqlite3_column_text(s, 1));
 	text_copy(out->owner, sizeof(out->owner), (const char *)sqlite3_column_text(s, 2));
+	text_copy(out->machine, sizeof(out->machine), (const char *)sqlite3_column_text(s, 19));
 	return out->stop_reason && out->detail && out->isolation && out->labels && out->spec
 		       ? 0
 		       : -ENOMEM;
@@ -60,9 +65,12 @@ static int totals(
 	struct store *store, const char *owner, struct store_quota *out, struct error *err)
 {
 	sqlite3_stmt *s = store_prepare(store, err,
-		"SELECT count(*), coalesce(sum(memory_mib), 0), coalesce(sum(vcpu), 0),"
+		/* one that is paused keeps its memory and needs no CPU */
+		"SELECT count(*), coalesce(sum(memory_mib), 0),"
+		" coalesce(sum(iif(phase = 2, 0, vcpu)), 0),"
 		" coalesce(sum(owner = ?1), 0), coalesce(sum(iif(owner = ?1, memory_mib, 0)), 0),"
-		" coalesce(sum(iif(owner = ?1, vcpu, 0)), 0) FROM sandbox WHERE state < 3",
+		" coalesce(sum(iif(owner = ?1 AND phase <> 2, vcpu, 0)), 0)"
+		" FROM sandbox WHERE state < 3",
 		"s", owner);
 	int r = store_row(store, s, err);
 
@@ -77,7 +85,7 @@ static int totals(
 	return r;
 }
 
-static int check_name(
+int store_check_name(
 	struct store *store, const struct store_sandbox *sandbox, char *taken, struct error *err)
 {
 	sqlite3_stmt *s;
@@ -106,7 +114,7 @@ struct ceiling {
 	int code;
 };
 
-static int check_quota(struct store *store, const struct store_sandbox *sandbox,
+int store_check_room(struct store *store, const struct store_sandbox *sandbox,
 	const struct store_quota *quota, char *taken, struct error *err)
 {
 	struct store_quota now;
@@ -162,16 +170,17 @@ int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
 
 	if (r)
 		return r;
-	r = check_name(store, sandbox, taken, err);
+	r = store_check_name(store, sandbox, taken, err);
 	if (!r)
-		r = check_quota(store, sandbox, quota, taken, err);
+		r = store_check_room(store, sandbox, quota, taken, err);
 	if (!r)
 		r = store_execute(store, err,
-			"INSERT INTO sandbox (id, owner, name, state, vcpu, memory_mib, disk_mib,"
-			" created_ms, active_ms, expires_ms, labels, spec)"
-			" VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)",
-			"sssiiiiiiss", sandbox->id, sandbox->owner, sandbox->name,
-			(int64_t)sandbox->vcpu, (int64_t)sandbox->memory_mib,
+			"INSERT INTO sandbox (id, machine, owner, name, state, vcpu, memory_mib,"
+			" disk_mib, created_ms, active_ms, expires_ms, labels, spec)"
+			" VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)",
+			"ssssiiiiiiss", sandbox->id,
+			sandbox->machine[0] ? sandbox->machine : sandbox->id, sandbox->owner,
+			sandbox->name, (int64_t)sandbox->vcpu, (int64_t)sandbox->memory_mib,
 			(int64_t)sandbox->disk_mib, sandbox->created_ms, sandbox->created_ms,
 			sandbox->expires_ms, sandbox->labels, sandbox->spec);
 	if (!r)
@@ -183,6 +192,8 @@ int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
 		r = store_execute(store, err,
 			"UPDATE replay SET resource = ? WHERE owner = ? AND key = ?", "sss",
 			sandbox->id, sandbox->owner, replay);
+	if (!r)
+		r = store_note(store, sandbox->id, "sandbox.created", NULL, err);
 	return store_end(store, r, err);
 }
 
@@ -223,7 +234,8 @@ static sqlite3_stmt *filtered(
 	for (size_t i = 0; i < f->labels && i < LABELS_MOST; i++)
 		buffer_add_text(&sql, " AND EXISTS (SELECT 1 FROM label WHERE sandbox = sandbox.id"
 				      " AND label.name = ? AND label.value = ?)");
-	buffer_add_text(&sql, " AND (1 << state) & ? ORDER BY seq LIMIT ?");
+	buffer_add_text(&sql, " AND (1 << iif(state = 1 AND phase, 3 + phase, state)) & ?"
+			      " ORDER BY seq LIMIT ?");
 	if (!buffer_text(&sql)) {
 		error_set(err, -ENOMEM, "out of memory");
 		buffer_fini(&sql);
@@ -288,11 +300,13 @@ int store_sandbox_totals(
 	return r;
 }
 
-/* the end of a transaction that changed one row, or came too late */
-static int changed(struct store *store, int r, struct error *err)
+int store_changed(struct store *store, int r, const char *id, const char *type, const char *data,
+	struct error *err)
 {
 	if (!r && sqlite3_changes(store->db) == 0)
 		r = error_set(err, -ESTALE, "the sandbox is beyond that state");
+	if (!r && type)
+		r = store_note(store, id, type, data, err);
 	return store_end(store, r, err);
 }
 
@@ -313,6 +327,8 @@ int store_sandbox_ready(struct store *store, const char *id, const char *isolati
 		r = store_execute(store, err,
 			"UPDATE hold SET until_ms = ?, seen_ms = ? WHERE sandbox = ?", "iis",
 			expires_ms, now_ms, id);
+	if (!r)
+		r = store_note(store, id, "sandbox.started", NULL, err);
 	return store_end(store, r, err);
 }
 
@@ -324,13 +340,13 @@ int store_sandbox_stopping(struct store *store, const char *id, struct error *er
 		return r;
 	r = store_execute(
 		store, err, "UPDATE sandbox SET state = 2 WHERE id = ? AND state < 2", "s", id);
-	return changed(store, r, err);
+	return store_changed(store, r, id, NULL, NULL, err);
 }
 
 int store_sandbox_stopped(struct store *store, const char *id, const char *reason,
 	const char *detail, int64_t now_ms, struct error *err)
 {
-	char why[32];
+	char why[32], data[96];
 	int r = store_begin(store, true, err);
 
 	if (r)
@@ -339,10 +355,13 @@ int store_sandbox_stopped(struct store *store, const char *id, const char *reaso
 	r = store_hold_close(store, id, now_ms, why, sizeof(why), err);
 	if (!r)
 		r = store_execute(store, err,
-			"UPDATE sandbox SET state = 3, stop_reason = ?, detail = ?, ended_ms = ?"
-			" WHERE id = ? AND state < 3",
+			"UPDATE sandbox SET state = 3, stop_reason = ?1, detail = ?2,"
+			" ended_ms = ?3, phase = 0, paused_total_ms ="
+			" paused_total_ms + iif(phase = 2 AND ?3 > paused_ms, ?3 - paused_ms, 0)"
+			" WHERE id = ?4 AND state < 3",
 			"ssis", why, detail, now_ms, id);
-	return changed(store, r, err);
+	text_format(data, sizeof(data), "{\"stopReason\":\"%s\"}", why);
+	return store_changed(store, r, id, "sandbox.stopped", data, err);
 }
 
 int store_sandbox_extend(struct store *store, const char *id, int64_t expires_ms, struct error *err)
@@ -354,7 +373,7 @@ int store_sandbox_extend(struct store *store, const char *id, int64_t expires_ms
 	r = store_execute(store, err,
 		"UPDATE sandbox SET expires_ms = ? WHERE id = ? AND state < 2", "is", expires_ms,
 		id);
-	return changed(store, r, err);
+	return store_changed(store, r, id, "sandbox.extended", NULL, err);
 }
 
 int store_sandbox_active(struct store *store, const char *id, int64_t now_ms, struct error *err)
@@ -365,7 +384,7 @@ int store_sandbox_active(struct store *store, const char *id, int64_t now_ms, st
 		return r;
 	r = store_execute(store, err, "UPDATE sandbox SET active_ms = ? WHERE id = ? AND state < 2",
 		"is", now_ms, id);
-	return changed(store, r, err);
+	return store_changed(store, r, id, NULL, NULL, err);
 }
 
 int store_sandbox_delete(struct store *store, const char *id, int64_t now_ms, struct error *err)
@@ -377,7 +396,7 @@ int store_sandbox_delete(struct store *store, const char *id, int64_t now_ms, st
 	r = store_execute(store, err,
 		"UPDATE sandbox SET deleted_ms = ? WHERE id = ? AND deleted_ms = 0", "is", now_ms,
 		id);
-	return changed(store, r, err);
+	return store_changed(store, r, id, "sandbox.deleted", NULL, err);
 }
 
 int store_sandbox_settings(
@@ -387,12 +406,14 @@ int store_sandbox_settings(
 
 	if (r)
 		return r;
-	r = check_name(store, sandbox, taken, err);
+	r = store_check_name(store, sandbox, taken, err);
 	if (!r)
 		r = store_execute(store, err,
 			"UPDATE sandbox SET name = ?, labels = ?, spec = ? WHERE id = ?", "ssss",
 			sandbox->name, sandbox->labels, sandbox->spec, sandbox->id);
 	if (!r)
 		r = put_labels(store, sandbox, err);
+	if (!r)
+		r = store_note(store, sandbox->id, "sandbox.updated", NULL, err);
 	return store_end(store, r, err);
 }

@@ -166,12 +166,9 @@ def test_what_is_not_there_is_refused_cleanly(runtime: Any, box: Any) -> None:
     from withruntime import ServiceUnavailableError
 
     calls: list[Callable[[], Any]] = [
-        box.pause,
         box.fork,
         box.snapshot,
         lambda: runtime.images.build(name="x", recipe={"apt": ["jq"]}),
-        lambda: runtime.sandboxes.create(persistent=True),
-        lambda: runtime.sandboxes.create(on_lease_end="pause"),
     ]
     for call in calls:
         with pytest.raises(ServiceUnavailableError) as refused:

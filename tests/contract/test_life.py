@@ -26,7 +26,7 @@ def test_a_killed_server_finds_its_sandboxes(own_server: Callable[..., Server]) 
 
 def test_a_lease_ends_while_the_server_is_dead(own_server: Callable[..., Server]) -> None:
     server = own_server()
-    box = server.create()
+    box = server.create(onLeaseEnd="stop")
     server.kill()
     server.shorten_lease(box, 100)
     server.start()
@@ -37,7 +37,7 @@ def test_a_lease_ends_while_the_server_is_dead(own_server: Callable[..., Server]
 
 def test_a_lease_ends_while_somebody_waits(own_server: Callable[..., Server]) -> None:
     server = own_server()
-    box, deleted = server.create(), server.create(onLeaseEnd="delete")
+    box, deleted = server.create(onLeaseEnd="stop"), server.create(onLeaseEnd="delete")
     server.shorten_lease(box, 300)
     answer = server.ask("POST", f"/v1/sandboxes/{box}:exec", {"command": "sleep 100"})
     assert (answer.status, answer.code) == (409, "sandbox_stopped")
