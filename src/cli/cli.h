@@ -119,6 +119,8 @@ extern const struct cli_command cli_sandbox_extend;
 extern const struct cli_command cli_sandbox_rm;
 extern const struct cli_command cli_login;
 extern const struct cli_command cli_logout;
+extern const struct cli_command cli_whoami;
+extern const struct cli_command cli_limits;
 extern const struct cli_command cli_image_ls;
 extern const struct cli_command cli_image_show;
 extern const struct cli_command cli_image_build;

@@ -107,10 +107,14 @@ static int run_run(
 			o->trial ? "--trial" : "--remote");
 	if (!o->want_local && remote_settings_load(&o->remote, &settings, err))
 		return CLI_USAGE;
-	if ((o->want_remote || o->trial || o->remote.url) && !settings.url[0])
+	if (o->trial && !settings.url[0]) {
+		text_copy(settings.url, sizeof(settings.url), REMOTE_DEFAULT_URL);
+		text_copy(settings.auth, sizeof(settings.auth), REMOTE_DEFAULT_URL);
+	}
+	if (o->want_remote && !settings.url[0])
 		return cli_usage(err, "no server is known: name one with --api-url, or log in "
 				      "(sealmark login URL)");
-	if (o->want_remote || o->trial || o->remote.url || (settings.url[0] && settings.key[0])) {
+	if (o->want_remote || o->trial || remote_is_set(&o->remote, &settings)) {
 		status = run_there(o, &settings, operands, err);
 	} else if (only_there(o)) {
 		status = cli_usage(err,
@@ -170,8 +174,8 @@ static const struct cli_option options[] = {
 	CLI_OPTION("require-isolation", 0, "LEVEL",
 		"start nothing weaker than process, kernel (the default) or hardware",
 		"--require-isolation hardware", parse_isolation, FIELD(isolation)),
-	CLI_OPTION("local", 0, NULL, "run on this host, also when a server is set", "--local",
-		cli_flag, FIELD(want_local)),
+	CLI_OPTION("local", 0, NULL, "work on this host, also when a server is set", "--local",
+		cli_flag, FIELD(want_local), .common = true),
 	CLI_OPTION("remote", 0, NULL, "run on a server, or fail", "--remote", cli_flag,
 		FIELD(want_remote)),
 	CLI_OPTION("trial", 0, NULL, "run on a server; without a key, ask a person for one",

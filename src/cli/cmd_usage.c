@@ -3,7 +3,8 @@
 #include "api/api.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/remote.h"
+#include "cli/store.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,9 +16,10 @@
 #include <unistd.h>
 
 struct usage_options {
+	struct remote_where where;
 	const char *store, *since, *until, *by, *label, *key;
 	uint32_t days;
-	bool json, csv;
+	bool csv;
 };
 
 static const struct usage_options defaults = {.by = "day", .days = 30};
@@ -103,7 +105,7 @@ static int print(const struct usage_options *o, const json_t *rows, enum store_u
 {
 	struct buffer out = {0};
 
-	if (o->json) {
+	if (o->where.remote.json) {
 		json_dumpf(rows, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 		putchar('\n');
 	} else if (o->csv) {
@@ -119,16 +121,71 @@ static int print(const struct usage_options *o, const json_t *rows, enum store_u
 	return CLI_OK;
 }
 
+/* The rows of a server; what its key may see. */
+static int ask(struct remote *r, const struct usage_options *o,
+	const struct store_usage_filter *filter, json_t **rows, struct error *err)
+{
+	char since[32], until[32];
+	struct buffer path = {0};
+	json_t *answer = NULL;
+	int status;
+
+	cli_write_time(since, sizeof(since), filter->since_ms);
+	cli_write_time(until, sizeof(until), filter->before_ms);
+	buffer_add_text(&path, "/v1/usage");
+	remote_query(&path, "groupBy", o->by);
+	remote_query(&path, "label", o->label);
+	remote_query(&path, "since", since);
+	remote_query(&path, "until", until);
+	status = remote_call(r, &(struct remote_call){.method = "GET", .path = buffer_text(&path)},
+		&answer, err);
+	*rows = status ? NULL : json_incref(json_object_get(answer, "groups"));
+	if (!status && !json_is_array(*rows))
+		status = cli_ours(err, "the server's answer has no sums");
+	json_decref(answer);
+	buffer_fini(&path);
+	return status;
+}
+
+/* Of a server, or of the store here. */
+static int get_rows(const struct usage_options *o, const struct store_usage_filter *filter,
+	json_t **rows, struct error *err)
+{
+	struct remote_where where = o->where;
+	struct store *store;
+	struct remote *remote;
+	int r;
+
+	*rows = NULL;
+	where.local = where.local || o->store;
+	r = remote_open_where(&where, &remote, err);
+	if (r)
+		return r;
+	if (remote && o->key)
+		r = cli_usage(err, "--key: only with the store of this host (--local)");
+	else if (remote)
+		r = ask(remote, o, filter, rows, err);
+	if (remote) {
+		remote_free(remote);
+		return r;
+	}
+	r = open_store(o->store, &store, err);
+	if (r)
+		return r == -ENOENT ? CLI_USAGE : CLI_OURS;
+	*rows = api_usage(store, filter, err);
+	store_close(store);
+	return *rows ? CLI_OK : CLI_OURS;
+}
+
 static int run_usage(
 	const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	const struct usage_options *o = options;
 	struct store_usage_filter filter = {.payer = o->key, .label = o->label};
-	struct store *store;
 	json_t *rows;
 	int r;
 
-	if (o->json && o->csv)
+	if (o->where.remote.json && o->csv)
 		return cli_usage(err, "--json and --csv: one of them");
 	if (api_usage_group(o->by, &filter.group))
 		return cli_usage(
@@ -136,14 +193,9 @@ static int run_usage(
 	r = take_times(o, &filter, err);
 	if (r)
 		return r;
-	r = open_store(o->store, &store, err);
-	if (r)
-		return r == -ENOENT ? CLI_USAGE : CLI_OURS;
-	rows = api_usage(store, &filter, err);
-	store_close(store);
-	if (!rows)
-		return CLI_OURS;
-	r = print(o, rows, filter.group, err);
+	r = get_rows(o, &filter, &rows, err);
+	if (!r)
+		r = print(o, rows, filter.group, err);
 	json_decref(rows);
 	return r;
 }
@@ -163,19 +215,19 @@ static const struct cli_option options[] = {
 		"--until 2026-12-01", cli_text, offsetof(struct usage_options, until)),
 	CLI_OPTION("store", 0, "FILE", "the store (default $SEALMARK_HOME/sealmark.db)",
 		"--store /srv/sealmark.db", cli_text, offsetof(struct usage_options, store)),
-	CLI_OPTION("json", 0, NULL, "print the rows as JSON", "--json", cli_flag,
-		offsetof(struct usage_options, json)),
 	CLI_OPTION("csv", 0, NULL, "print the rows as CSV, for a spreadsheet", "--csv", cli_flag,
 		offsetof(struct usage_options, csv)),
+	REMOTE_WHERE_OPTIONS(struct usage_options),
 	CLI_OPTIONS_END,
 };
 
 const struct cli_command cli_usage_command = {
 	.name = "usage",
 	.summary = "Say what was used, and what it cost",
-	.text = "What sandboxes of `sealmark serve` were charged for, from its store; the server "
-		"need\n"
-		"not run. A charge counts when a sandbox ends or its lease is extended.",
+	.text = "What sandboxes were charged for: on the server in use, as far as its key sees, "
+		"or\n"
+		"with --local or --store from the store of `sealmark serve` here, which need not\n"
+		"run. A charge counts when a sandbox ends or its lease is extended.",
 	.examples = "sealmark usage\n"
 		    "sealmark usage --by label --label course --since 2026-11-01 --csv\n",
 	.options = options,

@@ -22,6 +22,8 @@ const struct cli_command *const cli_commands[] = {
 	&cli_sandbox_rm,
 	&cli_login,
 	&cli_logout,
+	&cli_whoami,
+	&cli_limits,
 	&cli_image_ls,
 	&cli_image_show,
 	&cli_image_build,

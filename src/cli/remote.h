@@ -35,10 +35,28 @@ struct remote_options {
 		.common = true),                                                                   \
 		REMOTE_SERVER_OPTIONS(type)
 
+/* Commands that this host can do as well: on a server when one is in use, here with --local. */
+struct remote_where {
+	struct remote_options remote;
+	bool local;
+};
+#define REMOTE_WHERE_OPTIONS(type)                                                                 \
+	CLI_OPTION("json", 0, NULL, "print JSON", "--json", cli_flag,                              \
+		offsetof(type, where.remote.json), .common = true),                                \
+		CLI_OPTION("local", 0, NULL, "work on this host, also when a server is set",       \
+			"--local", cli_flag, offsetof(type, where.local), .common = true),         \
+		CLI_OPTION("api-url", 0, "URL", "work on this server",                             \
+			"--api-url https://sealmark.example", cli_text,                            \
+			offsetof(type, where.remote.url), .common = true),                         \
+		CLI_OPTION("ca-file", 0, "FILE", "trust these certificates, beside the system's",  \
+			"--ca-file ca.pem", cli_text, offsetof(type, where.remote.ca_file),        \
+			.common = true)
+
 /* --- remote_settings.c: which server, with which key --- */
 
-#define REMOTE_URL_SIZE 512
-#define REMOTE_KEY_SIZE 256
+#define REMOTE_DEFAULT_URL "http://127.0.0.1:8080" /* to log in to, when none is named */
+#define REMOTE_URL_SIZE    512
+#define REMOTE_KEY_SIZE    256
 
 struct remote_settings {
 	char url[REMOTE_URL_SIZE];  /* without a slash at its end; "unix:/path" too; "": none */
@@ -47,6 +65,8 @@ struct remote_settings {
 	char ca_file[512];          /* "": the system's */
 };
 
+/* Is a server in use? */
+bool remote_is_set(const struct remote_options *options, const struct remote_settings *settings);
 /* From options, environment and login. Missing url or key is no failure. */
 int remote_settings_load(
 	const struct remote_options *options, struct remote_settings *out, struct error *err);
@@ -63,6 +83,9 @@ struct remote;
 
 /* CLI_USAGE when no server or key is known. */
 int remote_open(const struct remote_options *options, struct remote **out, struct error *err);
+/* *out is NULL when this host is to do it: a server is in use when it is named on the command line,
+ * or when it and a key for it are set. */
+int remote_open_where(const struct remote_where *where, struct remote **out, struct error *err);
 /* With settings of one's own. The key may be missing. */
 int remote_open_with(
 	const struct remote_settings *settings, struct remote **out, struct error *err);

@@ -38,23 +38,50 @@ int remote_open_with(const struct remote_settings *settings, struct remote **out
 	return CLI_OK;
 }
 
+static int open_loaded(
+	const struct remote_settings *settings, struct remote **out, struct error *err)
+{
+	if (!settings->url[0])
+		return cli_usage(err,
+			"no server is known: log in (sealmark login URL), or set SEALMARK_API_URL "
+			"and SEALMARK_API_KEY");
+	if (!settings->key[0])
+		return cli_usage(err,
+			"no key for %.200s: log in (sealmark login %.200s), or set "
+			"SEALMARK_API_KEY",
+			settings->url, settings->url);
+	return remote_open_with(settings, out, err);
+}
+
 int remote_open(const struct remote_options *options, struct remote **out, struct error *err)
 {
 	struct remote_settings settings;
+	int status;
 
 	*out = NULL;
 	if (remote_settings_load(options, &settings, err))
 		return CLI_USAGE;
-	if (!settings.url[0])
-		return cli_usage(err,
-			"no server is known: log in (sealmark login URL), or set SEALMARK_API_URL "
-			"and SEALMARK_API_KEY");
-	if (!settings.key[0])
-		return cli_usage(err,
-			"no key for %.200s: log in (sealmark login %.200s), or set "
-			"SEALMARK_API_KEY",
-			settings.url, settings.url);
-	return remote_open_with(&settings, out, err);
+	status = open_loaded(&settings, out, err);
+	explicit_bzero(settings.key, sizeof(settings.key));
+	return status;
+}
+
+int remote_open_where(const struct remote_where *where, struct remote **out, struct error *err)
+{
+	struct remote_settings settings;
+	int status = CLI_OK;
+
+	*out = NULL;
+	if (where->local && where->remote.url)
+		return cli_usage(err, "--local and --api-url exclude each other");
+	if (where->local)
+		return CLI_OK;
+	if (remote_settings_load(&where->remote, &settings, err))
+		return CLI_USAGE;
+	if (remote_is_set(&where->remote, &settings))
+		status = open_loaded(&settings, out, err);
+	explicit_bzero(settings.key, sizeof(settings.key));
+	return status;
 }
 
 void remote_free(struct remote *r)

@@ -19,9 +19,8 @@
  * is the new key, which only our private half can read. It is kept before the server is told that
  * it arrived, so that it is never lost; when we are interrupted, the request is taken back.
  */
-#define DEFAULT_URL "http://127.0.0.1:8080"
-#define WAIT_MS     (INT64_C(20) * 60 * 1000) /* requests live 15 minutes */
-#define ASK_MS      5000
+#define WAIT_MS (INT64_C(20) * 60 * 1000) /* requests live 15 minutes */
+#define ASK_MS  5000
 
 struct login_options {
 	struct remote_options remote;
@@ -216,8 +215,8 @@ static int run_login(
 	if (remote_settings_load(&where, &settings, err))
 		return CLI_USAGE;
 	if (!settings.url[0]) {
-		text_copy(settings.url, sizeof(settings.url), DEFAULT_URL);
-		text_copy(settings.auth, sizeof(settings.auth), DEFAULT_URL);
+		text_copy(settings.url, sizeof(settings.url), REMOTE_DEFAULT_URL);
+		text_copy(settings.auth, sizeof(settings.auth), REMOTE_DEFAULT_URL);
 	}
 	status = o->with_key ? keep_key(&settings, err) : remote_login(&settings, &what, err);
 	if (!status && o->remote.json)

@@ -290,3 +290,8 @@ int remote_settings_load(
 		r = error_set(err, -EINVAL, "the path of the certificates is too long");
 	return r;
 }
+
+bool remote_is_set(const struct remote_options *options, const struct remote_settings *settings)
+{
+	return options->url || (settings->url[0] && settings->key[0]);
+}

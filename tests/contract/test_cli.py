@@ -385,3 +385,27 @@ def test_a_process_is_killed(cli: Cli, box_of_all: str, name: str) -> None:
     done = cli("sandbox", "kill", box_of_all, process)
     assert done.returncode == USAGE and b"not_running" in done.stderr
     assert cli("sandbox", "logs", box_of_all, "no-such-process").returncode == USAGE
+
+
+# --- who and how much -----------------------------------------------------------------------------
+
+
+def test_whoami_limits_and_usage(cli: Cli, server: Server, box_of_all: str) -> None:
+    me = json.loads(cli.good("whoami", "--json"))
+    assert me["key"]["access"] == "full"
+    text = cli.good("whoami")
+    assert server.url in text and me["key"]["id"] in text
+    limits = json.loads(cli.good("limits", "--json"))
+    assert {row["limit"] for row in limits["account"]} >= {"sandbox.count", "sandbox.memory_mib"}
+    assert "Sandboxes at once" in cli.good("limits")
+    done = cli.good("sandbox", "create", "--label", "cli=usage").strip()
+    cli.good("sandbox", "rm", done)
+    rows = json.loads(cli.good("usage", "--by", "label", "--label", "cli", "--json"))
+    assert "usage" in str([row["key"] for row in rows])
+    # the store here is the same one: same numbers without the server
+    here = json.loads(cli.good("usage", "--local", "--by", "label", "--label", "cli", "--json"))
+    mine = [row for row in here if row["key"] in {row["key"] for row in rows}]
+    assert [row["sandboxes"] for row in mine] >= [row["sandboxes"] for row in rows]
+    assert cli.good("usage", "--csv").count("\r\n") >= 2
+    done = cli("usage", "--key", "x")
+    assert done.returncode == USAGE and b"--local" in done.stderr

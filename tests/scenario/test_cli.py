@@ -53,7 +53,10 @@ COMPLAINTS = [
     (["sandbox", "run", "--file", "gone:/x", "true"], ["--file: gone", "No such file"]),
     (["sandbox", "run", "--file", "/dev/null:/x", "true"], ["neither a file nor a directory"]),
     (["sandbox", "run", "--image", "nonsuch", "true"], ["image nonsuch", "there is: default"]),
-    (["sandbox", "run", "--image", "A/B", "true"], ['image "A/B"', "NAME, NAME:TAG or NAME@VERSION"]),
+    (
+        ["sandbox", "run", "--image", "A/B", "true"],
+        ['image "A/B"', "NAME, NAME:TAG or NAME@VERSION"],
+    ),
     (["doctor", "now"], ['unexpected argument "now"', "takes none"]),
     (["setup", "--imge", "default"], ["--imge", "did you mean --image?"]),
     (["help", "nonsense"], ['unknown command "nonsense"']),
