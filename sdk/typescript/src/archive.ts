@@ -75,7 +75,9 @@ async function* packFile(name: string, full: string): AsyncGenerator<Uint8Array,
     const { mode, size, mtimeMs } = await file.stat();
     yield tarHeader({ name, kind: "file", mode, size }, Math.floor(mtimeMs / 1000));
     for (let left = size; left > 0; ) {
-      const { bytesRead, buffer } = await file.read(Buffer.alloc(Math.min(left, READ_BYTES)));
+      const length = Math.min(left, READ_BYTES);
+      // all four arguments: Node 18 reads nothing without them
+      const { bytesRead, buffer } = await file.read(Buffer.alloc(length), 0, length, null);
       if (!bytesRead) throw unsafe(`${full} became shorter while it was read.`);
       left -= bytesRead;
       yield buffer.subarray(0, bytesRead);

@@ -258,7 +258,7 @@ async function* fileContent(path: string): AsyncGenerator<Uint8Array, void, unde
   const file = await fs.open(path);
   try {
     for (;;) {
-      const { bytesRead, buffer } = await file.read(Buffer.alloc(PIECE_BYTES));
+      const { bytesRead, buffer } = await file.read(Buffer.alloc(PIECE_BYTES), 0, PIECE_BYTES, null);
       if (!bytesRead) return;
       yield buffer.subarray(0, bytesRead);
     }
