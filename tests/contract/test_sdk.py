@@ -2,13 +2,16 @@
 """The SDKs of sdk/ against a running server: the programs that must run, their READMEs."""
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from playing import play
 
 from serving import Server
 from support import PROGRAM
@@ -76,6 +79,20 @@ def test_more_students_than_there_is_room_for(own_server: Callable[..., Server])
     server = own_server("--sandboxes", "2")
     out = run(server, sys.executable, PYTHON / "examples" / "course.py", 6)
     assert out == "".join(f"student {i}\n" for i in range(6)) + "0 left\n"
+
+
+REAL = [
+    pytest.param(path, number, id=f"{path.stem}: {case['name']}")
+    for path in sorted(SDK.glob("cases/real/*.json"))
+    for number, case in enumerate(json.loads(path.read_text()))
+]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["blocking", "asynchronous"])
+@pytest.mark.parametrize(("path", "number"), REAL)
+def test_the_cases(path: Path, number: int, asynchronous: bool, server: Server) -> None:
+    text = path.read_text().replace("$unique", uuid.uuid4().hex)
+    play(json.loads(text)[number], server.url, asynchronous, server.key)
 
 
 @pytest.fixture
@@ -148,6 +165,11 @@ def typescript() -> Path:
 @pytest.mark.parametrize("number", range(len(readme_blocks())))
 def test_the_readme_of_typescript(number: int, server: Server, typescript: Path) -> None:
     run(server, "node", typescript / "readme" / f"block{number}.js")
+
+
+def test_the_cases_in_typescript(server: Server, typescript: Path) -> None:
+    out = run(server, "node", "--test", typescript.parent / "contract" / "real.js")
+    assert f"pass {len(REAL)}\n" in out, out
 
 
 def test_grading_a_folder_in_typescript(

@@ -46,12 +46,14 @@ class Own(Exception):
 class Client:
     """A client, blocking or asynchronous, and the calls of the cases on it."""
 
-    def __init__(self, url: str, settings: dict[str, Any], asynchronous: bool) -> None:
+    def __init__(
+        self, url: str, settings: dict[str, Any], asynchronous: bool, key: str = "test-key"
+    ) -> None:
         self.loop = asyncio.new_event_loop() if asynchronous else None
         make = sealmark.AsyncRuntime if asynchronous else sealmark.Runtime
         self.asynchronous = asynchronous
         self.runtime: Any = make(
-            "test-key",
+            key,
             url,
             max_retries=settings.get("maxRetries", 4),
             timeout=settings.get("timeoutMs", 20_000) / 1000,
@@ -110,7 +112,11 @@ class Client:
                 "labels": result.labels,
                 "expiresAt": result.expires_at,
                 "stopReason": result.stop_reason,
-                **({"chargedMicros": result.charged_micros} if len(result.info) > 3 else {}),
+                **{
+                    camel(name): getattr(result, name)
+                    for name in ("charged_micros", "held_micros")
+                    if camel(name) in result.info
+                },
             }
         if kind == "Process":
             return {"id": result.id, "state": result.state, "exitCode": result.exit_code}
@@ -140,7 +146,7 @@ class Client:
         return self.do(self.runtime.limits())
 
     def call_usage(self, on: Any, args: dict[str, Any]) -> Any:
-        return self.do(self.runtime.usage())
+        return self.do(self.runtime.usage(**self.options(args)))
 
     def call_create(self, on: Any, args: dict[str, Any]) -> Any:
         return self.do(self.runtime.sandboxes.create(**self.options(args)))

@@ -5,10 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from calls import Client, holds, shown_error
+from playing import play
 from scripting import CASES, Scripted
-
-import sealmark
 
 ALL = [
     pytest.param(case, id=f"{path.stem}: {case['name']}")
@@ -21,20 +19,5 @@ ALL = [
 @pytest.mark.parametrize("case", ALL)
 def test_case(case: dict[str, Any], asynchronous: bool, scripted: Scripted) -> None:
     scripted.begin(case["server"])
-    client = Client(scripted.url, case.get("settings", {}), asynchronous)
-    try:
-        for step in case["steps"]:
-            try:
-                found = client.call(step)
-            except sealmark.SealmarkError as error:
-                if "error" not in step:
-                    raise
-                shown = shown_error(error)
-                assert holds(step["error"], shown), (step, shown)
-                assert "test-key" not in f"{error!r} {error}"
-            else:
-                assert "error" not in step, (step, found)
-                assert holds(step.get("expect"), found) or "expect" not in step, (step, found)
-    finally:
-        client.close()
+    play(case, scripted.url, asynchronous)
     scripted.check()

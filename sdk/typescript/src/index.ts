@@ -33,7 +33,7 @@ export type {
   Started,
   Truncated,
 } from "./records.js";
-export { type ListOptions, Runtime, Runtime as Sealmark, Sandboxes } from "./runtime.js";
+export { type ListOptions, Runtime, Runtime as Sealmark, Sandboxes, type UsageOptions } from "./runtime.js";
 export { type ExecOptions, Sandbox, type SpawnOptions, type WaitState } from "./sandbox.js";
 export type { RuntimeOptions, Settings } from "./settings.js";
 export { VERSION } from "./version.js";

@@ -32,6 +32,12 @@ export function integer(fields: Json, name: string): number {
   return value;
 }
 
+/** Money, a number or decimal text. */
+export function micros(fields: Json, name: string): number {
+  const value = fields[name];
+  return typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : integer(fields, name);
+}
+
 export function boolean(fields: Json, name: string, otherwise = false): boolean {
   const value = fields[name] === undefined ? otherwise : fields[name];
   if (typeof value !== "boolean") throw wrong(name);

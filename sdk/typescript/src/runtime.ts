@@ -21,6 +21,16 @@ export interface ListOptions {
   limit?: number | undefined;
 }
 
+export interface UsageOptions {
+  range?: "24h" | "7d" | "30d" | "90d" | "all" | undefined;
+  since?: string | undefined;
+  until?: string | undefined;
+  /** Sums, in `groups`. */
+  groupBy?: "sandbox" | "day" | "key" | "label" | undefined;
+  /** The label that `groupBy: "label"` groups by. */
+  label?: string | undefined;
+}
+
 /** `runtime.sandboxes`. */
 export class Sandboxes {
   readonly #transport: Transport;
@@ -152,9 +162,10 @@ export class Runtime {
     return this.request("GET", "/v1/limits");
   }
 
-  /** What was used, and what it cost. */
-  usage(): Promise<Json> {
-    return this.request("GET", "/v1/usage");
+  /** What was used, and what it cost, in the last `range` or between two times (ISO 8601). */
+  usage(options: UsageOptions = {}): Promise<Json> {
+    const { range, since, until, groupBy, label } = options;
+    return this.request("GET", "/v1/usage", { query: { range, since, until, groupBy, label } });
   }
 
   /** What has happened, as `{data, nextCursor}`. */

@@ -13,7 +13,7 @@ import {
   type CommandEvent,
   commandResult,
   type CommandResult,
-  integer,
+  micros,
   optionalText,
   OutputReader,
   record,
@@ -109,7 +109,11 @@ export class Sandbox {
   }
   /** What it has cost, in millionths of a dollar. */
   get chargedMicros(): number {
-    return integer(this.info, "chargedMicros");
+    return micros(this.info, "chargedMicros");
+  }
+  /** What its lease can cost beyond that. */
+  get heldMicros(): number {
+    return micros(this.info, "heldMicros");
   }
 
   #path(suffix = ""): string {

@@ -132,7 +132,8 @@ function shown(result: unknown): unknown {
   if (result instanceof Sandbox) {
     const { id, state, name, labels, expiresAt, stopReason } = result;
     const charged = "chargedMicros" in result.info ? { chargedMicros: result.chargedMicros } : {};
-    return { ...result.info, id, state, name, labels, expiresAt, stopReason, ...charged };
+    const held = "heldMicros" in result.info ? { heldMicros: result.heldMicros } : {};
+    return { ...result.info, id, state, name, labels, expiresAt, stopReason, ...charged, ...held };
   }
   if (result instanceof Process) return { id: result.id, state: result.state, exitCode: result.exitCode };
   if (result instanceof Uint8Array) return { base64: Buffer.from(result).toString("base64") };
@@ -185,8 +186,8 @@ export class Client {
   readonly #runtime: Runtime;
   readonly #known = new Map<string, unknown>();
 
-  constructor(url: string, settings: Case["settings"] = {}) {
-    this.#runtime = new Runtime({ timeoutMs: 20_000, ...settings, apiKey: "test-key", baseUrl: url });
+  constructor(url: string, settings: Case["settings"] = {}, apiKey = "test-key") {
+    this.#runtime = new Runtime({ timeoutMs: 20_000, ...settings, apiKey, baseUrl: url });
   }
 
   async call(step: Step): Promise<unknown> {
@@ -220,8 +221,9 @@ export class Client {
     switch (step.call) {
       case "me":
       case "limits":
-      case "usage":
         return this.#runtime[step.call]();
+      case "usage":
+        return this.#runtime.usage(args as object);
       case "create":
         return sandboxes.create(args as object);
       case "getOrCreate": {
@@ -264,9 +266,12 @@ export class Client {
       case "wake":
       case "restart":
       case "stop":
-      case "refresh":
       case "delete":
         return this.#box(step)[step.call]();
+      case "refresh": {
+        const found = this.#on(step);
+        return found instanceof Process ? found.refresh() : this.#box(step).refresh();
+      }
       case "extend":
         return this.#box(step).extend(args.seconds);
       case "update":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -55,6 +56,14 @@ def integer(fields: Mapping[str, Any], name: str) -> int:
 
 def optional_integer(fields: Mapping[str, Any], name: str) -> int | None:
     return None if fields.get(name) is None else integer(fields, name)
+
+
+def micros(fields: Mapping[str, Any], name: str) -> int:
+    """Money, a number or decimal text."""
+    value = fields.get(name)
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
+        return int(value)
+    return integer(fields, name)
 
 
 def boolean(fields: Mapping[str, Any], name: str, otherwise: bool = False) -> bool:

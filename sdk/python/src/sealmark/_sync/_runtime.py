@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Literal, Self, Unpack
 
 from .._errors import ConnectionError, ServiceUnavailableError
 from .._options import CreateOptions, SandboxOptions
@@ -201,9 +201,27 @@ class Runtime:
         """What may be had at once, and what is used of it."""
         return self._transport.json(Request("GET", "/v1/limits"))
 
-    def usage(self) -> Json:
-        """What was used, and what it cost."""
-        return self._transport.json(Request("GET", "/v1/usage"))
+    def usage(
+        self,
+        *,
+        range: Literal["24h", "7d", "30d", "90d", "all"] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        group_by: Literal["sandbox", "day", "key", "label"] | None = None,
+        label: str | None = None,
+    ) -> Json:
+        """What was used, and what it cost, in the last `range` or between two times (ISO 8601).
+
+        `group_by` sums it in `groups`; `label` names the label that "label" groups by.
+        """
+        query = {
+            "range": range,
+            "since": since,
+            "until": until,
+            "groupBy": group_by,
+            "label": label,
+        }
+        return self._transport.json(Request("GET", "/v1/usage", query={**query}))
 
     def events(self, **query: str | int) -> Json:
         """What has happened, as `{"data": [...], "nextCursor": ...}`."""

@@ -22,7 +22,7 @@ from .._records import (
     OutputReader,
     Started,
     event_of,
-    integer,
+    micros,
     optional_text,
     record,
     records,
@@ -122,7 +122,12 @@ class Sandbox:
     @property
     def charged_micros(self) -> int:
         """What it has cost, in millionths of a dollar."""
-        return integer(self.info, "chargedMicros")
+        return micros(self.info, "chargedMicros")
+
+    @property
+    def held_micros(self) -> int:
+        """What its lease can cost beyond that."""
+        return micros(self.info, "heldMicros")
 
     def _path(self, suffix: str = "") -> str:
         return f"/v1/sandboxes/{segment(self.id)}{suffix}"
