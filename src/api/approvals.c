@@ -42,7 +42,7 @@ static void name_key(const struct store_approval *a, char *out, size_t size)
 		out[strlen(out) - 1] = 0;
 }
 
-static int grant_key(struct request *q, const struct store_approval *a, const struct grant *grant,
+int approval_grant(struct request *q, const struct store_approval *a, const struct grant *grant,
 	char *key_id, struct error *err)
 {
 	struct store_api_key key = {
@@ -68,19 +68,6 @@ static int grant_key(struct request *q, const struct store_approval *a, const st
 	text_copy(key_id, ID_SIZE, key.id);
 	free(detail);
 	free(sealed);
-	return r;
-}
-
-int approval_grant(struct request *q, const char *user_code, const struct grant *grant,
-	char *key_id, struct error *err)
-{
-	struct store_approval a = {0};
-	int r = store_approval_by_code(q->server->store, user_code, &a, err);
-
-	if (r)
-		return r;
-	r = grant_key(q, &a, grant, key_id, err);
-	store_approval_fini(&a);
 	return r;
 }
 
@@ -142,24 +129,42 @@ void approvals_get(struct request *q)
 	store_approval_fini(&a);
 }
 
+/* What the person says, and where nothing is said, what was asked for: never more than that. */
+static bool take_grant(struct request *q, const struct store_approval *a, char *products,
+	size_t size, struct grant *out)
+{
+	const json_t *limit = json_object_get(q->json, "dailyLimitMicros");
+	const json_t *list = json_object_get(q->json, "products");
+	const char *access = request_text(q->json, "access", NULL);
+
+	*out = (struct grant){access ? access : a->access, products,
+		request_boolean(q->json, "accountWide", false),
+		limit ? request_integer(q->json, "dailyLimitMicros", STORE_NO_LIMIT)
+		      : a->daily_limit_micros};
+	if (!products_join(list, products, size))
+		return false;
+	if (!list && strcmp(out->access, "selected") == 0)
+		text_copy(products, size, a->products);
+	return (strcmp(out->access, "selected") == 0) == (products[0] != 0);
+}
+
 void approvals_approve(struct request *q)
 {
 	char products[64], code[STORE_USER_CODE_SIZE], key_id[ID_SIZE];
-	const struct grant grant = {request_text(q->json, "access", "full"), products,
-		request_boolean(q->json, "accountWide", false),
-		request_integer(q->json, "dailyLimitMicros", STORE_NO_LIMIT)};
+	struct store_approval a = {0};
 	struct error err = {0};
-	int r;
+	struct grant grant;
+	int r = approval_code(q->params[0], code)
+			? store_approval_by_code(q->server->store, code, &a, &err)
+			: -ENOENT;
 
-	if (!products_join(json_object_get(q->json, "products"), products, sizeof(products)) ||
-		(strcmp(grant.access, "selected") == 0) != (products[0] != 0)) {
-		answer_error(q, API_INVALID_REQUEST, NULL,
+	if (!r && !take_grant(q, &a, products, sizeof(products), &grant))
+		r = error_set(&err, -EINVAL,
 			"products (sandboxes, images, snapshots) belongs to access selected, which "
 			"needs it.");
-		return;
-	}
-	r = approval_code(q->params[0], code) ? approval_grant(q, code, &grant, key_id, &err)
-					      : -ENOENT;
+	if (!r)
+		r = approval_grant(q, &a, &grant, key_id, &err);
+	store_approval_fini(&a);
 	if (r)
 		answer_stale(q, r, &err);
 	else

@@ -18,7 +18,6 @@
 #define WAITING_MOST  200
 #define POLL_S        5
 #define POLL_LEAST_MS 4000 /* clocks and networks are not exact */
-#define KEEP_MS       (INT64_C(86400) * 1000)
 
 static const char code_letters[] = "BCDFGHJKLMNPQRSTVWXZ"; /* no vowel: no words */
 
@@ -180,11 +179,8 @@ static bool take_request(struct request *q, struct store_approval *a)
 
 static int add(struct request *q, struct store_approval *a, struct error *err)
 {
-	int r;
+	int r = 0;
 
-	r = store_approval_expire(q->server->store, a->created_ms, a->created_ms - KEEP_MS, err);
-	if (r)
-		return r;
 	for (int i = 0; i < 8; i++) {
 		new_code(a->user_code);
 		r = store_approval_add(q->server->store, a, OF_GROUP_MOST, WAITING_MOST, err);

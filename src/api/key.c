@@ -94,6 +94,9 @@ bool key_check(struct request *q)
 {
 	const char *header =
 		MHD_lookup_connection_value(q->connection, MHD_HEADER_KIND, "Authorization");
+	/* a GET that is no reading: it goes on as a WebSocket */
+	const char *upgrade =
+		MHD_lookup_connection_value(q->connection, MHD_HEADER_KIND, "Upgrade");
 	char hash[HASH_HEX_SIZE];
 	struct error err = {0};
 	size_t n;
@@ -118,7 +121,7 @@ bool key_check(struct request *q)
 		answer_error(q, API_UNAUTHORIZED, NULL, "This is no key of this server.");
 	else if (r)
 		answer_failure(q, &err);
-	else if (strcmp(q->key.access, "read") == 0 && strcmp(q->method, "GET") != 0)
+	else if (strcmp(q->key.access, "read") == 0 && (strcmp(q->method, "GET") || upgrade))
 		answer_error(q, API_PERMISSION_DENIED, NULL, "This key may only read.");
 	else if (strcmp(q->key.access, "selected") == 0 && !is_selected(q))
 		answer_error(

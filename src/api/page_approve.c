@@ -226,8 +226,11 @@ static void decide(struct request *q, const json_t *form, const struct store_app
 			"Write an amount like 5 or 12.50, or nothing for no limit.");
 		return;
 	}
-	r = approval_grant(q, a->user_code, &grant, key_id, &err);
-	answer_decision(q, r == -EINVAL ? -ESTALE : r, true, &err);
+	r = approval_grant(q, a, &grant, key_id, &err);
+	if (r == -EINVAL)
+		html_message(q, 400, "That cannot be given", error_message(&err), "/approve");
+	else
+		answer_decision(q, r, true, &err);
 }
 
 void page_approve_post(struct request *q)

@@ -104,7 +104,7 @@ struct grant {
 	int64_t daily_limit_micros;
 };
 /* -ESTALE: it does not wait any more; -ENOENT; -EINVAL: err is a sentence about the grant. */
-int approval_grant(struct request *q, const char *user_code, const struct grant *grant,
+int approval_grant(struct request *q, const struct store_approval *a, const struct grant *grant,
 	char *key_id, struct error *err);
 int approval_deny(struct request *q, const char *user_code, struct error *err);
 /* "bcdfghjk" -> "BCDF-GHJK"; false: no code */

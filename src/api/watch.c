@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 - learns of the ends of sandboxes, and forgets what is old.
  */
 #include "api/internal.h"
+#include "store/people.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -135,6 +136,9 @@ static void forget_old(struct api_server *server)
 	if (store_replay_expire(server->store, before, &err))
 		log_error("%s", error_message(&err));
 	if (store_event_expire(server->store, before - (EVENT_DAYS - 1) * DAY_MS, &err))
+		log_error("%s", error_message(&err));
+	/* approvals: forgotten after a day; keys that nobody fetched are revoked at once */
+	if (store_approval_expire(server->store, api_now_ms(), before, &err))
 		log_error("%s", error_message(&err));
 	while (store_upload_oldest(server->store, before, id, NULL) == 0 &&
 		store_upload_end(server->store, id, NULL) == 0)

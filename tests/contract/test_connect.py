@@ -5,6 +5,7 @@ import html
 import json
 import socket
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -59,6 +60,34 @@ def test_a_program_gets_its_key_when_a_person_agrees(person: Browser, program: P
     assert kept["name"] == "agent on laptop" and kept["dailyLimitMicros"] == 2_500_000
     again = person.form("/approve", {**fields, "decision": "approve"})
     assert again.status == 410
+
+
+def test_an_approval_gives_what_was_asked_unless_it_says_otherwise(
+    person: Browser, program: Program
+) -> None:
+    program.start(access="selected", products=["images"], dailyLimitMicros=7)
+    person.fetch("POST", f"/api/approvals/{program.codes['userCode']}:approve", {})
+    made = person.fetch("GET", "/api/keys").json["data"][-1]
+    assert made["access"] == "selected" and made["products"] == ["images"]
+    assert made["dailyLimitMicros"] == 7 and not made["accountWide"]
+    program.start(access="full", dailyLimitMicros=7)
+    path = f"/api/approvals/{program.codes['userCode'].lower()}:approve"
+    assert person.fetch("POST", path, {"access": "selected"}).status == 400
+    body = {"access": "read", "dailyLimitMicros": None, "accountWide": True}
+    assert person.fetch("POST", path, body).status == 200
+    made = person.fetch("GET", "/api/keys").json["data"][-1]
+    assert made["access"] == "read" and made["dailyLimitMicros"] is None and made["accountWide"]
+
+
+def test_an_approval_pressed_many_times_makes_one_key(person: Browser, program: Program) -> None:
+    program.start()
+    path = f"/api/approvals/{program.codes['userCode']}:approve"
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: person.fetch("POST", path, {}), range(4)))
+    assert sorted(a.status for a in answers) == [200, 409, 409, 409]
+    made = [a.json["keyId"] for a in answers if a.status == 200]
+    assert [k["id"] for k in person.fetch("GET", "/api/keys").json["data"]][1:] == made
+    assert program.poll()["keyId"] == made[0]
 
 
 def test_a_person_denies(person: Browser, program: Program) -> None:
@@ -212,6 +241,19 @@ def test_a_key_that_is_made_is_not_answered_again(person: Browser) -> None:
     headers = {"Idempotency-Key": "same"}
     made = [person.fetch("POST", "/api/keys", {"name": "n"}, headers).json for _ in range(2)]
     assert made[0]["id"] != made[1]["id"]
+
+
+def test_a_key_that_may_read_opens_no_terminal(person: Browser) -> None:
+    """A WebSocket begins as a GET, and is none."""
+    key = person.fetch("POST", "/api/keys", {"name": "n", "access": "read"}).json["key"]
+    headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
+    answer = person.server.ask("GET", "/v1/sandboxes/x/terminal", key=key, headers=headers)
+    assert answer.code == "permission_denied"
+
+
+def test_a_session_opens_no_terminal_for_another_site(person: Browser) -> None:
+    headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Origin": "http://evil.example"}
+    assert person.fetch("GET", "/v1/sandboxes/x/terminal", None, headers).code == "forbidden"
 
 
 def test_a_selected_key_reaches_what_it_names(person: Browser) -> None:

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The owner, set-up, sessions, pages and the console's files: by a person and by strangers."""
 
+import http.client
+import json
+import ssl
+import subprocess
 import urllib.parse
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,6 +46,20 @@ def test_the_first_start_prints_a_link_that_makes_the_owner_once(
     assert stranger.fetch("POST", "/api/setup", again).status == 403
     assert stranger.sign_in(OTHER).status == 401
     assert stranger.sign_in().status == 200
+
+
+def test_a_link_that_many_use_at_once_makes_one_owner(fresh: Callable[..., Server]) -> None:
+    server = fresh()
+    token = link_of(server)
+
+    def use(i: int) -> int:
+        body = {"token": token, "password": f"{PASSWORD} {i}"}
+        return Browser(server).fetch("POST", "/api/setup", body).status
+
+    with ThreadPoolExecutor(4) as pool:
+        statuses = list(pool.map(use, range(4)))
+    assert sorted(statuses) == [200, 403, 403, 403]
+    assert Browser(server).sign_in(f"{PASSWORD} {statuses.index(200)}").status == 200
 
 
 def test_a_new_link_ends_the_one_before_and_lost_passwords_end_sessions(owned: Server) -> None:
@@ -111,6 +130,33 @@ def test_behind_tls_cookies_are_secure_and_links_have_the_public_name(
     assert again.json["verificationUri"].startswith("https://sealmark.example.org/approve?code=")
 
 
+def test_over_tls_cookies_are_secure_and_the_origin_is_https(
+    fresh: Callable[..., Server], tmp_path: Path
+) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*make, *names, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    server = fresh("--tls-cert", str(cert), "--tls-key", str(key))
+    body = json.dumps({"token": link_of(server), "password": PASSWORD})
+    context = ssl.create_default_context(cafile=str(cert))
+    answers = []
+    for scheme in ("http", "https"):
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", server.port, context=context, timeout=30
+        )
+        headers = {
+            "Content-Type": "application/json",
+            "Origin": f"{scheme}://127.0.0.1:{server.port}",
+        }
+        connection.request("POST", "/api/setup", body, headers)
+        answers.append(connection.getresponse())
+        answers[-1].read()
+        connection.close()
+    assert [a.status for a in answers] == [403, 200]
+    assert all("; Secure" in c for c in answers[1].headers.get_all("Set-Cookie"))
+
+
 def test_a_session_is_used_like_a_key_and_a_change_needs_its_token(person: Browser) -> None:
     assert person.fetch("GET", "/v1/me").json["kind"] == "person"
     made = person.fetch("POST", "/api/keys", {"name": "n"}, {"X-Sealmark-CSRF": ""})
@@ -179,6 +225,22 @@ def test_a_key_beats_a_cookie(person: Browser) -> None:
     assert person.fetch("GET", "/api/keys", None, headers).code == "permission_denied"
     headers = {"Authorization": "Bearer none"}
     assert person.fetch("GET", "/v1/me", None, headers).status == 401
+
+
+def test_a_public_url_is_an_origin(has_machines: None, fresh: Callable[..., Server]) -> None:
+    server = fresh()
+    for url in (
+        "sealmark.example.org",
+        "ftp://x",
+        "https://",
+        "https://x/path",
+        "https://a b",
+        "https://u@x",
+        "http://x?y",
+        'https://"x',
+    ):
+        done = server.command("serve", "--check", "--listen", "127.0.0.1:0", "--public-url", url)
+        assert done.returncode == 2 and "publicUrl" in done.stderr, url
 
 
 # --- guessing ---------------------------------------------------------------------------------
