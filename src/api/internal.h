@@ -189,6 +189,7 @@ struct api_server {
 	char (*starting)[ID_SIZE]; /* records whose machines threads of this process start */
 	size_t starting_count, starting_room;
 	bool stopping;
+	struct terminal *terminals; /* connections that are terminals, terminal.c */
 
 	pthread_t watcher;
 	bool watching;
@@ -226,6 +227,10 @@ struct request {
 	const char *replay; /* its Idempotency-Key, when it goes through replay.c */
 	char left[ID_SIZE]; /* what an earlier server had made for this key, or "" */
 	int64_t wait_ms;    /* Prefer: wait */
+
+	/* what becomes the connection's when it is upgraded, if it is; terminal.c */
+	void *upgrade;
+	void (*upgrade_free)(void *upgrade);
 
 	int status; /* 0: no answer yet */
 	json_t *answer;
@@ -344,6 +349,8 @@ void answer_no_room(struct request *q, int r, const char *limit, const struct er
 void spare_discard(struct api_server *server, const char *machine);
 /* What an earlier server has left. */
 void spares_adopt(struct api_server *server);
+/* terminal.c: end them all, and wait for it. */
+void terminals_stop(struct api_server *server);
 
 /* watch.c: a thread that reads what keepers leave, and forgets what is old. */
 int watch_start(struct api_server *server, struct error *err);
@@ -458,6 +465,7 @@ void processes_output(struct request *q);
 void processes_write(struct request *q);
 void processes_signal(struct request *q);
 void processes_resize(struct request *q);
+void terminal_open(struct request *q);
 void files_read(struct request *q);
 void files_write(struct request *q);
 void files_list(struct request *q);

@@ -44,6 +44,8 @@ static void answer_use_failure(struct use *u, int r)
 		answer_error(q, API_NOT_RUNNING, NULL, "The process has ended.");
 	else if (r == -EBADF)
 		answer_error(q, API_STDIN_CLOSED, NULL, "The process takes no input.");
+	else if (r == -ENOBUFS)
+		answer_error(q, API_GUEST_BUSY, NULL, "The process does not read its input.");
 	else if (r == -ENOTTY)
 		answer_error(q, API_NO_TERMINAL, NULL, "The process has no terminal.");
 	else
@@ -276,21 +278,15 @@ static bool take_bytes(struct request *q, struct buffer *out)
 static int write_input(struct use *u, const struct buffer *bytes, uint64_t *told)
 {
 	const json_t *body = u->q->json;
-	uint64_t offset = (uint64_t)request_integer(body, "offset", 0);
-	int r = 0;
+	uint64_t offset = json_object_get(body, "offset")
+				  ? (uint64_t)request_integer(body, "offset", 0)
+				  : SANDBOX_INPUT_END;
+	int r;
 
-	/* without one: after all that was written before */
-	if (!json_object_get(body, "offset")) {
-		r = look(u);
-		offset = u->process.input_bytes;
-		sandbox_process_fini(&u->process);
-	}
-	if (!r)
-		r = sandbox_process_write(u->sandbox, u->id, offset, buffer_bytes(bytes),
-			buffer_length(bytes), request_boolean(body, "eof", false), &u->process,
-			&u->err);
+	r = sandbox_process_write(u->sandbox, u->id, offset, buffer_bytes(bytes),
+		buffer_length(bytes), request_boolean(body, "eof", false), &u->process, &u->err);
 	*told = offset + buffer_length(bytes);
-	if (!r && u->process.input_bytes < *told)
+	if (offset == SANDBOX_INPUT_END || u->process.input_bytes < *told)
 		*told = u->process.input_bytes;
 	if (r == -ESPIPE)
 		answer_error(u->q, API_INVALID_REQUEST,

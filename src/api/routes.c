@@ -173,6 +173,16 @@ static const struct field spawn[] = {
 	FIELDS_END,
 };
 
+static const struct field terminal_query[] = {
+	INTEGER("cols", 1, 4096, .help = "Default 80."),
+	INTEGER("rows", 1, 4096, .help = "Default 24."),
+	TEXT("command", 1, 32768, .help = "Run under bash -c; default a login shell."),
+	TEXT("cwd", 1, 4095),
+	TEXT("processId", 1, 64, .help = "A process with a terminal, instead of a new one."),
+	USER_FIELD,
+	FIELDS_END,
+};
+
 static const struct field output_query[] = {
 	INTEGER("cursor", 0, INT64_MAX, .help = "Bytes that were read before; default 0."),
 	INTEGER("waitMs", 0, 60000, .help = "Wait so long for more; default 0."),
@@ -380,7 +390,8 @@ const struct route api_routes[] = {
 		nothing, .body = signal_body),
 	ROUTE("POST", SANDBOX "/processes/{process}:resize", "Change its terminal's size",
 		processes_resize, nothing, .body = terminal_size),
-	MISSING("GET", SANDBOX "/terminal", "A terminal over a WebSocket"),
+	ROUTE("GET", SANDBOX "/terminal", "A terminal over a WebSocket", terminal_open,
+		terminal_query, .status = 101, .flags = ROUTE_NO_REPLAY),
 
 	ROUTE("GET", SANDBOX "/files/content", "Read a file", files_read, path_only,
 		.answers = BYTES),

@@ -46,6 +46,8 @@ static void request_free(struct request *q)
 		rate_leave(is_stranger(q) ? q->server->strangers : q->server->rate, q->share);
 	if (q->response)
 		MHD_destroy_response(q->response);
+	if (q->upgrade)
+		q->upgrade_free(q->upgrade);
 	json_decref(q->json);
 	json_decref(q->query);
 	json_decref(q->answer);
@@ -336,11 +338,12 @@ int server_listen(struct api_server *server, int fd, struct error *err)
 		{MHD_OPTION_END, 0, NULL},
 	};
 
-	server->daemon = MHD_start_daemon(
-		MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
-			MHD_USE_ITC | MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0u),
-		0, NULL, NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, complain, NULL,
-		MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+	server->daemon =
+		MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
+					 MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG |
+					 MHD_ALLOW_UPGRADE | (tls ? MHD_USE_TLS : 0u),
+			0, NULL, NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, complain, NULL,
+			MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 	if (!server->daemon)
 		return tls ? error_set(err, -EINVAL,
 				     "the HTTPS server does not start; is %s the key of %s?",

@@ -355,6 +355,7 @@ void api_stop(struct api_server *server)
 	server->stopping = true;
 	pthread_cond_broadcast(&server->changed);
 	pthread_mutex_unlock(&server->lock);
+	terminals_stop(server);
 	if (server->daemon)
 		MHD_stop_daemon(server->daemon);
 	pthread_mutex_lock(&server->lock);

@@ -226,13 +226,18 @@ void process_acked(struct monitor *m, struct process *p, uint64_t cursor)
 
 /* --- input --- */
 
-size_t process_input(struct monitor *m, struct process *p, const void *bytes, size_t count)
+size_t process_input_room(const struct monitor *m, const struct process *p)
 {
 	size_t own = PROCESS_INPUT - buffer_length(&p->input);
 	size_t all = PROCESSES_INPUT - m->processes.input_bytes;
-	size_t n = count < own ? count : own;
 
-	n = n < all ? n : all;
+	return own < all ? own : all;
+}
+
+size_t process_input(struct monitor *m, struct process *p, const void *bytes, size_t count)
+{
+	size_t room = process_input_room(m, p), n = count < room ? count : room;
+
 	if (buffer_add(&p->input, bytes, n))
 		return 0;
 	m->processes.input_bytes += n;

@@ -100,6 +100,7 @@ uint64_t process_pieces(
 	struct client *c, uint32_t stream, const struct process *p, uint64_t cursor, uint32_t most);
 /* The holder has read up to `cursor`, or (UINT64_MAX) nobody holds it any more. */
 void process_acked(struct monitor *m, struct process *p, uint64_t cursor);
+size_t process_input_room(const struct monitor *m, const struct process *p);
 /* Take input, as much as there is room for; returns how much. */
 size_t process_input(struct monitor *m, struct process *p, const void *bytes, size_t count);
 /* Move waiting input, and its end, to the guest. */

@@ -218,10 +218,14 @@ static void write_input(
 {
 	struct monitor *m = c->monitor;
 	const uint8_t *bytes = ask->bytes.bytes;
-	uint64_t known = p->input_bytes - ask->offset;
+	bool append = ask->offset == UINT64_MAX;
+	uint64_t known = append ? 0 : p->input_bytes - ask->offset;
 	size_t n = ask->bytes.count;
 
-	if (ask->offset > p->input_bytes)
+	if (append && p->input_open && n > process_input_room(m, p))
+		return stream_answer_fail(
+			c, stream, ENOBUFS, "the process does not read its input");
+	if (!append && ask->offset > p->input_bytes)
 		return stream_answer_fail(c, stream, ESPIPE, "input before this offset is missing");
 	/* sent again: what has been taken before is left out */
 	if (known >= n && (!ask->eof || known > n || !p->input_open))

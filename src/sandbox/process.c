@@ -228,10 +228,11 @@ int sandbox_process_write(struct sandbox *s, const char *id, uint64_t offset, co
 					.eof = eof && n == count,
 					.bytes = {p, (uint32_t)n}}),
 			out, err);
-		offset += n;
+		if (offset != SANDBOX_INPUT_END)
+			offset += n;
 		p = n ? p + n : p;
 		count -= n;
-	} while (!r && count && out->input_bytes >= offset);
+	} while (!r && count && (offset == SANDBOX_INPUT_END || out->input_bytes >= offset));
 	return r;
 }
 

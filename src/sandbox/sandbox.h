@@ -268,7 +268,9 @@ int sandbox_process_output(struct sandbox *s, const struct output_spec *spec,
 /* Input that begins at `offset` of all its input. What was taken before is left out, so that a call
  * may be made again; out->input_bytes says what is taken now, which may be less (full buffers).
  * `eof`: it ends after these bytes, once all of them are taken. -EBADF: it takes none; -ESPIPE:
- * there is a gap before the offset. */
+ * there is a gap before the offset. SANDBOX_INPUT_END for an offset: after all that was taken, the
+ * whole or nothing (-ENOBUFS), at most 128 KiB at a time of it. */
+#define SANDBOX_INPUT_END UINT64_MAX
 int sandbox_process_write(struct sandbox *s, const char *id, uint64_t offset, const void *bytes,
 	size_t count, bool eof, struct sandbox_process *out, struct error *err);
 /* To every process of it. -ESRCH: it has ended. */

@@ -384,7 +384,8 @@ enum wire_process_state {
  * ends the wait of the one before. */
 #define WIRE_FIELDS_mon_output(F) F(str, id) F(u64, cursor) F(u64, wait_ms) F(u32, most)
 #define WIRE_FIELDS_mon_piece(F)  F(u64, offset) F(u32, channel) F(blob, bytes)
-/* Input that begins at `offset` of all its input: what was taken before is left out. */
+/* Input that begins at `offset` of all its input: what was taken before is left out. UINT64_MAX: at
+ * the end of it, all or nothing. */
 #define WIRE_FIELDS_mon_write(F)  F(str, id) F(u64, offset) F(u32, eof) F(blob, bytes)
 #define WIRE_FIELDS_mon_signal(F) F(str, id) F(u32, signal)
 #define WIRE_FIELDS_mon_resize(F) F(str, id) F(u32, cols) F(u32, rows)
