@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 - GET ...: a process's terminal over a WebSocket. */
 #include "api/command.h"
-#include "api/websocket.h"
+#include "api/ws.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -45,7 +45,7 @@ struct terminal {
 
 	struct MHD_UpgradeResponseHandle *upgrade;
 	int fd;
-	struct websocket *socket;
+	struct ws *socket;
 	struct terminal *next; /* of the server's, under its lock */
 };
 
@@ -53,7 +53,7 @@ static void terminal_free(void *context)
 {
 	struct terminal *t = context;
 
-	websocket_free(t->socket);
+	ws_free(t->socket);
 	sandbox_free(t->sandbox);
 	store_sandbox_fini(&t->record);
 	free(t);
@@ -66,7 +66,7 @@ static void put_event(struct terminal *t, json_t *event)
 	char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
 
 	if (text)
-		websocket_put(t->socket, true, text, strlen(text));
+		ws_put(t->socket, true, text, strlen(text));
 	free(text);
 	json_decref(event);
 }
@@ -78,7 +78,7 @@ static void put_exit(struct terminal *t, const struct sandbox_process *p)
 	if (event)
 		json_object_set_new(event, "type", json_string("exit"));
 	put_event(t, event);
-	websocket_close(t->socket, 1000);
+	ws_close(t->socket, 1000);
 }
 
 static void put_failure(struct terminal *t, int r, const struct error *err)
@@ -91,7 +91,7 @@ static void put_failure(struct terminal *t, int r, const struct error *err)
 	event = json_pack("{ss sO}", "type", "error", "error", json_object_get(q.answer, "error"));
 	json_decref(q.answer);
 	put_event(t, event);
-	websocket_close(t->socket, 1011);
+	ws_close(t->socket, 1011);
 }
 
 /* --- what is heard --- */
@@ -105,7 +105,7 @@ static void resize(struct terminal *t, const uint8_t *bytes, size_t count)
 		     cols <= 4096 && rows >= 1 && rows <= 4096;
 
 	if (!right)
-		websocket_close(t->socket, 1008);
+		ws_close(t->socket, 1008);
 	else /* one that has just ended has no size */
 		sandbox_process_resize(
 			t->sandbox, t->process_id, (uint32_t)cols, (uint32_t)rows, &process, NULL);
@@ -130,7 +130,7 @@ static void heard(void *context, bool text, const uint8_t *bytes, size_t count)
 {
 	struct terminal *t = context;
 
-	if (websocket_is_closing(t->socket))
+	if (ws_is_closing(t->socket))
 		return;
 	if (text)
 		resize(t, bytes, count);
@@ -146,7 +146,7 @@ static int on_piece(
 	struct terminal *t = context;
 
 	t->cursor = offset + count;
-	return websocket_put(t->socket, false, bytes, count);
+	return ws_put(t->socket, false, bytes, count);
 }
 
 /* send what waits, hear what has come: without asking for more output meanwhile */
@@ -156,14 +156,14 @@ static bool settle(struct terminal *t)
 	struct pollfd p = {.fd = t->fd};
 
 	for (;;) {
-		websocket_write(t->socket);
-		if (!websocket_wants_write(t->socket))
-			return !websocket_is_over(t->socket);
-		p.events = (short)(websocket_wants_read(t->socket) ? POLLIN | POLLOUT : POLLOUT);
+		ws_write(t->socket);
+		if (!ws_wants_write(t->socket))
+			return !ws_is_over(t->socket);
+		p.events = (short)(ws_wants_read(t->socket) ? POLLIN | POLLOUT : POLLOUT);
 		if (poll(&p, 1, clock_poll_ms(until)) == 0)
 			return false;
 		if (p.revents & POLLIN)
-			websocket_read(t->socket);
+			ws_read(t->socket);
 		if (p.revents & POLLOUT)
 			until = clock_deadline_ms(STALLED_MS);
 		if (p.revents & (POLLERR | POLLNVAL))
@@ -186,14 +186,14 @@ static int step(struct terminal *t, struct error *err)
 	int r = sandbox_process_output(t->sandbox, &spec, &p, err);
 
 	if (r == -EINTR) {
-		websocket_read(t->socket);
+		ws_read(t->socket);
 		return 0;
 	}
 	if (!r && p.state >= WIRE_PROCESS_ENDED && t->cursor >= p.output_end) {
 		put_exit(t, &p);
 		r = 1;
 	} else if (!r && t->cursor == before) {
-		websocket_ping(t->socket);
+		ws_ping(t->socket);
 	}
 	sandbox_process_fini(&p);
 	return r;
@@ -208,8 +208,8 @@ static void part(struct terminal *t)
 	char rest[4096];
 
 	while (settle(t) && poll(&p, 1, clock_poll_ms(until)) > 0)
-		websocket_read(t->socket);
-	if (websocket_was_closed(t->socket))
+		ws_read(t->socket);
+	if (ws_was_closed(t->socket))
 		return;
 	shutdown(t->fd, SHUT_WR);
 	for (int i = 0; i < DRAIN_MOST && poll(&p, 1, clock_poll_ms(until)) > 0; i++) {
@@ -224,9 +224,9 @@ static void serve(struct terminal *t)
 	int r = 0;
 
 	put_event(t, json_pack("{ss ss}", "type", "ready", "processId", t->process_id));
-	while (websocket_has_early(t->socket))
-		websocket_read(t->socket);
-	while (r == 0 && settle(t) && !websocket_is_closing(t->socket))
+	while (ws_has_early(t->socket))
+		ws_read(t->socket);
+	while (r == 0 && settle(t) && !ws_is_closing(t->socket))
 		r = step(t, &err);
 	if (r < 0 && r != -EPIPE)
 		put_failure(t, r, &err);
@@ -237,7 +237,7 @@ static void hang_up(struct terminal *t)
 {
 	struct sandbox_process process = {0};
 
-	if (t->own && websocket_was_closed(t->socket))
+	if (t->own && ws_was_closed(t->socket))
 		sandbox_process_signal(t->sandbox, t->process_id, SIGHUP, &process, NULL);
 	sandbox_process_fini(&process);
 }
@@ -315,13 +315,13 @@ static void upgraded(void *context, struct MHD_Connection *connection, void *sta
 	const char *early, size_t count, MHD_socket fd, struct MHD_UpgradeResponseHandle *upgrade)
 {
 	struct terminal *t = context;
-	const struct websocket_events events = {.message = heard, .context = t};
+	const struct ws_events events = {.message = heard, .context = t};
 	struct request *q = state;
 
 	q->upgrade = NULL;
 	t->fd = fd;
 	t->upgrade = upgrade;
-	t->socket = websocket_new(fd, &events, early, count);
+	t->socket = ws_new(fd, &events, early, count);
 	if (!t->socket || !enlist(t)) {
 		MHD_upgrade_action(upgrade, MHD_UPGRADE_ACTION_CLOSE);
 		terminal_free(t);
@@ -350,7 +350,7 @@ static bool check_handshake(struct request *q, char *accept)
 		answer_error(q, API_PERMISSION_DENIED, NULL, "This key may only read.");
 	else if (!upgrade || strcasecmp(upgrade, "websocket") != 0 || !connection ||
 		 !strcasestr(connection, "upgrade") || !version || strcmp(version, "13") != 0 ||
-		 !key || websocket_accept(key, accept))
+		 !key || ws_accept(key, accept))
 		answer_error(q, API_INVALID_REQUEST, NULL,
 			"A terminal is a WebSocket: connect with version 13 of its protocol.");
 	return !q->status;
@@ -423,7 +423,7 @@ void terminal_open(struct request *q)
 {
 	const char *id = request_text(q->query, "processId", NULL);
 	struct store_sandbox record = {0};
-	char accept[WEBSOCKET_ACCEPT_SIZE];
+	char accept[WS_ACCEPT_SIZE];
 	struct terminal *t;
 
 	if (!life_find(q, &record))

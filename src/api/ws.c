@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 - WebSockets by libwslay, see websocket.h. */
-#include "api/websocket.h"
+/* SPDX-License-Identifier: Apache-2.0 - WebSockets by libwslay, see ws.h. */
+#include "api/ws.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
@@ -12,9 +12,9 @@
 #define READ_MOST  65536u /* bytes of one turn: what a flood of small frames leads to is bounded */
 #define MAGIC      "258EAFA5-E914-47DA-95CA-C5AB0DC85B11" /* RFC 6455, section 1.3 */
 
-struct websocket {
+struct ws {
 	wslay_event_context_ptr wslay;
-	struct websocket_events events;
+	struct ws_events events;
 	int fd;
 	uint8_t *early;
 	size_t early_at, early_count;
@@ -24,7 +24,7 @@ struct websocket {
 	bool broken;  /* cut off, or against the rules */
 };
 
-int websocket_accept(const char *key, char out[WEBSOCKET_ACCEPT_SIZE])
+int ws_accept(const char *key, char out[WS_ACCEPT_SIZE])
 {
 	static const char letters[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -42,7 +42,7 @@ int websocket_accept(const char *key, char out[WEBSOCKET_ACCEPT_SIZE])
 	return 0;
 }
 
-static ssize_t take_early(struct websocket *w, uint8_t *out, size_t most)
+static ssize_t take_early(struct ws *w, uint8_t *out, size_t most)
 {
 	size_t n = w->early_count - w->early_at;
 
@@ -55,7 +55,7 @@ static ssize_t take_early(struct websocket *w, uint8_t *out, size_t most)
 static ssize_t receive(
 	wslay_event_context_ptr wslay, uint8_t *out, size_t most, int flags, void *context)
 {
-	struct websocket *w = context;
+	struct ws *w = context;
 	ssize_t n;
 
 	most = most < w->budget ? most : w->budget;
@@ -63,7 +63,7 @@ static ssize_t receive(
 		wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
 		return -1;
 	}
-	if (websocket_has_early(w)) {
+	if (ws_has_early(w)) {
 		n = take_early(w, out, most);
 	} else {
 		do {
@@ -83,7 +83,7 @@ static ssize_t receive(
 static ssize_t transmit(
 	wslay_event_context_ptr wslay, const uint8_t *bytes, size_t count, int flags, void *context)
 {
-	struct websocket *w = context;
+	struct ws *w = context;
 	ssize_t n;
 
 	do {
@@ -100,20 +100,19 @@ static ssize_t transmit(
 static void message(
 	wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_arg *arg, void *context)
 {
-	struct websocket *w = context;
+	struct ws *w = context;
 
 	if (arg->opcode == WSLAY_TEXT_FRAME || arg->opcode == WSLAY_BINARY_FRAME)
 		w->events.message(w->events.context, arg->opcode == WSLAY_TEXT_FRAME, arg->msg,
 			arg->msg_length);
 }
 
-struct websocket *websocket_new(
-	int fd, const struct websocket_events *events, const void *early, size_t count)
+struct ws *ws_new(int fd, const struct ws_events *events, const void *early, size_t count)
 {
 	static const struct wslay_event_callbacks callbacks = {.recv_callback = receive,
 		.send_callback = transmit,
 		.on_msg_recv_callback = message};
-	struct websocket *w = calloc(1, sizeof(*w));
+	struct ws *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
@@ -128,11 +127,11 @@ struct websocket *websocket_new(
 	if (count)
 		memcpy(w->early, early, count);
 	w->early_count = count;
-	wslay_event_config_set_max_recv_msg_length(w->wslay, WEBSOCKET_MESSAGE_MOST);
+	wslay_event_config_set_max_recv_msg_length(w->wslay, WS_MESSAGE_MOST);
 	return w;
 }
 
-void websocket_free(struct websocket *w)
+void ws_free(struct ws *w)
 {
 	if (!w)
 		return;
@@ -141,7 +140,7 @@ void websocket_free(struct websocket *w)
 	free(w);
 }
 
-void websocket_read(struct websocket *w)
+void ws_read(struct ws *w)
 {
 	w->budget = READ_MOST;
 	/* against the rules: the end that libwslay has queued still goes out */
@@ -149,12 +148,12 @@ void websocket_read(struct websocket *w)
 		w->broken = true;
 }
 
-bool websocket_has_early(const struct websocket *w)
+bool ws_has_early(const struct ws *w)
 {
 	return w->early_at < w->early_count;
 }
 
-void websocket_write(struct websocket *w)
+void ws_write(struct ws *w)
 {
 	if (wslay_event_send(w->wslay))
 		w->broken = true;
@@ -165,19 +164,19 @@ void websocket_write(struct websocket *w)
 	w->code = 0;
 }
 
-bool websocket_wants_read(const struct websocket *w)
+bool ws_wants_read(const struct ws *w)
 {
 	return !w->broken && wslay_event_want_read(w->wslay) &&
-	       wslay_event_get_queued_msg_length(w->wslay) < WEBSOCKET_BACKLOG_MOST &&
+	       wslay_event_get_queued_msg_length(w->wslay) < WS_BACKLOG_MOST &&
 	       wslay_event_get_queued_msg_count(w->wslay) < READ_MOST / 4;
 }
 
-bool websocket_wants_write(const struct websocket *w)
+bool ws_wants_write(const struct ws *w)
 {
 	return !w->broken && (w->code || wslay_event_want_write(w->wslay));
 }
 
-static int put(struct websocket *w, uint8_t opcode, const void *bytes, size_t count)
+static int put(struct ws *w, uint8_t opcode, const void *bytes, size_t count)
 {
 	const struct wslay_event_msg m = {.opcode = opcode, .msg = bytes, .msg_length = count};
 	int r;
@@ -188,34 +187,34 @@ static int put(struct websocket *w, uint8_t opcode, const void *bytes, size_t co
 	return r == 0 ? 0 : r == WSLAY_ERR_NOMEM ? -ENOMEM : -EPIPE;
 }
 
-int websocket_put(struct websocket *w, bool text, const void *bytes, size_t count)
+int ws_put(struct ws *w, bool text, const void *bytes, size_t count)
 {
 	return put(w, text ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, bytes, count);
 }
 
-int websocket_ping(struct websocket *w)
+int ws_ping(struct ws *w)
 {
 	return put(w, WSLAY_PING, NULL, 0);
 }
 
-void websocket_close(struct websocket *w, uint16_t code)
+void ws_close(struct ws *w, uint16_t code)
 {
 	if (!w->code && !wslay_event_get_close_sent(w->wslay))
 		w->code = code;
 }
 
-bool websocket_is_closing(const struct websocket *w)
+bool ws_is_closing(const struct ws *w)
 {
 	return w->code || wslay_event_get_close_sent(w->wslay);
 }
 
-bool websocket_is_over(const struct websocket *w)
+bool ws_is_over(const struct ws *w)
 {
 	return w->broken ||
 	       (!w->code && !wslay_event_want_read(w->wslay) && !wslay_event_want_write(w->wslay));
 }
 
-bool websocket_was_closed(const struct websocket *w)
+bool ws_was_closed(const struct ws *w)
 {
 	return wslay_event_get_close_received(w->wslay) != 0;
 }
