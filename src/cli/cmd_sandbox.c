@@ -54,6 +54,7 @@ static const char *only_here(const struct run_options *o)
 	       : o->cpu_ms                    ? "--cpu-time"
 	       : o->processes                 ? "--processes"
 	       : o->output_bytes              ? "--output-limit"
+	       : o->also_allow.count          ? "--also-allow"
 	       : o->user.given && o->user.uid ? "--user with a number"
 					      : NULL;
 }
@@ -169,6 +170,10 @@ static const struct cli_option options[] = {
 		"--allow '*.example.org'", cli_texts, FIELD(allow)),
 	CLI_OPTION("deny", 0, "RULE", "and not there; may be given several times",
 		"--deny 192.0.2.0/24", cli_texts, FIELD(deny)),
+	CLI_OPTION("also-allow", 0, "RANGE",
+		"an address or range that it may reach though it is not public, as a mirror on the "
+		"campus; may be given several times",
+		"--also-allow 10.1.2.0/24", cli_texts, FIELD(also_allow)),
 	CLI_OPTION("engine", 0, "NAME", "kind of machine (default: auto, the strongest present)",
 		"--engine uml", cli_text, FIELD(engine)),
 	CLI_OPTION("require-isolation", 0, "LEVEL",

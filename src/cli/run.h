@@ -27,7 +27,7 @@ struct run_options {
 	int64_t timeout_ms, cpu_ms;
 	uint64_t output_bytes;
 	struct run_user user;
-	struct cli_texts env, files, allow, deny;
+	struct cli_texts env, files, allow, deny, also_allow;
 	bool internet;
 	/* for a server */
 	struct remote_options remote;

@@ -157,12 +157,12 @@ static int make_network(struct run *run, struct error *err)
 	json_t *object;
 	int r;
 
-	if (!o->internet && !o->allow.count && !o->deny.count)
+	if (!o->internet && !o->allow.count && !o->deny.count && !o->also_allow.count)
 		return 0;
 	if (!o->internet)
-		return cli_usage(err, "--allow and --deny: need --internet");
-	object = json_pack(
-		"{sb so so}", "internet", 1, "allow", rules(&o->allow), "deny", rules(&o->deny));
+		return cli_usage(err, "--allow, --deny and --also-allow: need --internet");
+	object = json_pack("{sb so so so}", "internet", 1, "allow", rules(&o->allow), "deny",
+		rules(&o->deny), "alsoAllow", rules(&o->also_allow));
 	run->network = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	json_decref(object);
 	if (!run->network)
