@@ -151,8 +151,10 @@ static enum MHD_Result add_value(void *context, enum MHD_ValueKind kind, const c
 
 	if (!list) {
 		list = json_array();
-		if (json_object_set_new(given, name, list))
+		if (json_object_set_new(given, name, list)) {
 			list = NULL; /* a name that is no UTF-8 */
+			json_decref(text);
+		}
 	}
 	if (!list || json_array_append_new(list, text)) {
 		json_object_set_new(given, "(not UTF-8)", json_array());

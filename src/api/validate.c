@@ -225,6 +225,10 @@ void validate_query(const struct field *fields, const json_t *given, json_t *out
 			complain_unknown(fields, name, item, issues);
 			continue;
 		}
+		if (!json_array_size(texts)) {
+			complain(issues, item, "is not UTF-8");
+			continue;
+		}
 		if (f->kind != FIELD_TEXTS && json_array_size(texts) > 1) {
 			complain(issues, item, "may be given once only");
 			continue;

@@ -519,3 +519,12 @@ def test_keys_on_the_command_line(own_server: Callable[..., Server]) -> None:
     check_error(server.ask("GET", "/v1/me"), 401)  # at once
     assert server.command("keys", "revoke", listed[0]["id"]).returncode == 2
     assert (server.home / "sealmark.db").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "path"), [("limit=%ff", "limit"), ("%ff=1", "(not UTF-8)"), ("label=%ff", "label")]
+)
+def test_a_query_that_is_no_utf8_is_refused_by_name(server: Server, query: str, path: str) -> None:
+    answer = server.ask("GET", f"/v1/sandboxes?{query}")
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert path in [issue["path"] for issue in answer.json["error"]["details"]["issues"]]

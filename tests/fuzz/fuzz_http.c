@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-#include <poll.h>
+#include <sanitizer/lsan_interface.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 /*
  * Theory of operation
  *
- * One server runs in this process, on a socket in a folder of its own, with the engine fake and no
- * room for any sandbox, so that everything up to the start of a machine is reached. An input is what
+ * One server runs in this process, on a socket in a folder of its own, where no monitor is
+ * installed, so that everything up to the start of a machine is reached. An input is what
  * a client sends; KEY in it stands for a key that holds. After each input a plain request must be
  * answered at times, so that a server that no longer serves is a finding.
  */
@@ -48,8 +48,7 @@ static void write_file(const char *name, const char *text)
 
 static void make_home(void)
 {
-	static const char *const folders[] = {
-		"images", "images/default", "images/default/1", NULL};
+	static const char *const folders[] = {"images", "images/default", "images/default/1", NULL};
 	char path[160];
 
 	check(mkdtemp(folder) != NULL, "no folder");
@@ -75,6 +74,9 @@ static void remove_home(void)
 	char *const argv[] = {command, (char *)"-rf", folder, NULL};
 
 	api_stop(server);
+	server = NULL;
+	if (__lsan_do_recoverable_leak_check())
+		_exit(1);
 	execv("/bin/rm", argv);
 }
 
@@ -85,6 +87,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	struct error err = {0};
 
 	make_home();
+	setenv("SEALMARK_LIBEXEC", folder, 1);
 	text_format(socket_path, sizeof(socket_path), "%s/s", folder);
 	text_format(address, sizeof(address), "unix:%s", socket_path);
 	text_format(store_path, sizeof(store_path), "%s/db", folder);
@@ -97,7 +100,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	api_options_complete(&options);
 	if (api_start(&options, false, &server, &err))
 		check(false, error_message(&err));
-	server->quota.sandboxes = 0;
 	if (api_key_create(api_store(server), "fuzz", "full", true, key, &record, &err))
 		check(false, error_message(&err));
 	atexit(remove_home);
@@ -159,7 +161,8 @@ static size_t with_key(const uint8_t *bytes, size_t count, char *out, size_t siz
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
-	static const char health[] = "GET /v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	static const char health[] =
+		"GET /v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 	static unsigned long runs;
 	char text[16384], head[64];
 	size_t n = with_key(bytes, count, text, sizeof(text));
