@@ -365,6 +365,8 @@ void money_refuse(struct request *q, const char *payer, int64_t more, const stru
 /* Its machine is its payer's from now on; before store_sandbox_ready(). */
 int money_ready(struct api_server *server, const struct store_sandbox *record, struct sandbox *s,
 	struct error *err);
+/* The record says that it runs. */
+void money_started(struct api_server *server, const struct store_sandbox *record);
 /* The lease to be given to its monitor: `wanted_ms`, or for how long its cap lasts. */
 int64_t money_lease_ms(const struct store_sandbox *record, int64_t wanted_ms);
 /* The lease ends at `until_ms` from now on (now, while it is paused): charge so far, hold anew,
@@ -376,9 +378,11 @@ bool money_extend(
 	struct request *q, struct store_sandbox *record, struct sandbox *s, int64_t until_ms);
 /* maxTotalCostMicros of a change, if it is in it; false: answered. The record is read again. */
 bool money_cap(struct request *q, struct store_sandbox *record);
-/* The last measure; before store_sandbox_stopped(), which settles. */
 /* Measure it once more, if it runs. */
 void money_look(struct api_server *server, const struct store_sandbox *record);
+/* It is paused, and the record says so: charge so far, and hold nothing while it costs nothing. */
+void money_paused(struct api_server *server, const char *id);
+/* The last measure; before store_sandbox_stopped(), which settles. */
 int money_ended(struct api_server *server, const char *id, const struct sandbox_usage *used,
 	struct error *err);
 int money_start(struct api_server *server, struct error *err);

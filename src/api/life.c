@@ -205,6 +205,8 @@ int life_started(struct api_server *server, const struct store_sandbox *record, 
 		r = store_sandbox_ready(server->store, record->id, info->isolation, now,
 			now + 1000 * request_integer(spec, "timeoutSeconds", 60), err);
 	json_decref(spec);
+	if (!r)
+		money_started(server, record);
 	if (r && r != -ESTALE) {
 		log_error("sandbox %s: %s", record->id, error_message(err));
 		sandbox_stop(s, NULL, NULL);

@@ -101,12 +101,20 @@ int money_ready(struct api_server *server, const struct store_sandbox *record, s
 	struct sandbox_usage used = {0};
 	int r = sandbox_usage(s, &used, err);
 
-	if (!r)
-		r = store_money_begin(server->store, record->id, used.cpu_us, used.wall_us, err);
+	return r ? r : store_money_begin(server->store, record->id, used.cpu_us, used.wall_us, err);
+}
+
+void money_started(struct api_server *server, const struct store_sandbox *record)
+{
 	/* a lease that its cap makes short may end before the next look */
-	if (!r && record->money.bounded && money_lease_ms(record, 2 * TICK_MS) < 2 * TICK_MS)
+	if (record->money.bounded && money_lease_ms(record, 2 * TICK_MS) < 2 * TICK_MS)
 		wake(server);
-	return r;
+}
+
+/* It costs something just now. */
+static bool is_awake(const struct store_sandbox *record)
+{
+	return record->state == STORE_SANDBOX_RUNNING && !record->phase;
 }
 
 int64_t money_lease_ms(const struct store_sandbox *record, int64_t wanted_ms)
@@ -116,8 +124,8 @@ int64_t money_lease_ms(const struct store_sandbox *record, int64_t wanted_ms)
 
 	if (!m->open || m->cap_micros == STORE_NO_CAP)
 		return wanted_ms;
-	lasts_ms = meter_lasts_us(
-			   &m->terms, m->cap_micros - store_money_charged(m, true, api_now_ms())) /
+	lasts_ms = meter_lasts_us(&m->terms,
+			   m->cap_micros - store_money_charged(m, is_awake(record), api_now_ms())) /
 		   1000;
 	return lasts_ms < (uint64_t)wanted_ms ? (int64_t)lasts_ms : wanted_ms;
 }
@@ -172,7 +180,8 @@ bool money_extend(
 		/* the hold of now goes, with what has not run up of it */
 		more = meter_hold(
 			       &m->terms, 1000 * (uint64_t)(until_ms > now ? until_ms - now : 0)) -
-		       (m->held_micros - (store_money_charged(m, true, now) - m->charged_micros));
+		       (m->held_micros -
+			       (store_money_charged(m, is_awake(record), now) - m->charged_micros));
 		money_refuse(q, record->owner, more > 0 ? more : 0, &err);
 	} else if (r) {
 		life_failure(q, record, r == -ESTALE ? -ENODEV : r, &err, false);
@@ -185,7 +194,8 @@ bool money_cap(struct request *q, struct store_sandbox *record)
 	const json_t *given = json_object_get(q->json, "maxTotalCostMicros");
 	struct store_money *m = &record->money;
 	int64_t cap = json_is_integer(given) ? json_integer_value(given) : STORE_NO_CAP;
-	int64_t now = api_now_ms(), charged = store_money_charged(m, true, now);
+	int64_t now = api_now_ms();
+	int64_t charged = store_money_charged(m, is_awake(record), now);
 	const bool bounded = m->bounded;
 	struct error err = {0};
 	int r;
@@ -286,6 +296,21 @@ void money_look(struct api_server *server, const struct store_sandbox *record)
 	sandbox_free(s);
 }
 
+void money_paused(struct api_server *server, const char *id)
+{
+	struct store_sandbox record = {0};
+	struct error err = {0};
+	int r = store_sandbox_get(server->store, NULL, id, &record, &err);
+
+	if (!r) {
+		money_look(server, &record);
+		r = money_renew(server, &record, NULL, api_now_ms(), &err);
+	}
+	if (r && r != -ESTALE && r != -ENOENT)
+		log_error("sandbox %s: %s", id, error_message(&err));
+	store_sandbox_fini(&record);
+}
+
 /* What ends by its money is stopped, whatever else its lease would end in. */
 static int give_lease(struct api_server *server, const struct store_sandbox *record,
 	struct sandbox *s, int64_t lease_ms, bool bounded, struct error *err)
@@ -318,9 +343,14 @@ static int64_t hold_to_cap(struct api_server *server, struct store_sandbox *reco
 	if (lease < wanted && !record->money.bounded &&
 		store_money_bound(server->store, record->id, true, err))
 		return -1;
-	if ((lease < wanted || record->money.bounded) &&
-		give_lease(server, record, s, lease, lease < wanted, err) == 0 && lease == wanted)
-		store_money_bound(server->store, record->id, false, err);
+	/* rules are not given for nothing: they count as something that was asked for */
+	if (lease < wanted && record->money.bounded) {
+		sandbox_extend(s, lease, err);
+	} else if (lease < wanted || record->money.bounded) {
+		if (give_lease(server, record, s, lease, lease < wanted, err) == 0 &&
+			lease == wanted)
+			store_money_bound(server->store, record->id, false, err);
+	}
 	return lease < wanted ? lease : -1;
 }
 
@@ -336,6 +366,34 @@ static void follow_lease(struct api_server *server, struct store_sandbox *record
 	if (r == STORE_OVER_LIMIT)
 		stop_for(server, record->id, "spending_limit");
 	else if (r && r != -ESTALE)
+		log_error("sandbox %s: %s", record->id, error_message(&err));
+}
+
+/* With a cap no lease renews itself without this server; it is renewed here instead. */
+static void renew_capped(struct api_server *server, struct store_sandbox *record, struct sandbox *s)
+{
+	json_t *spec = json_loads(record->spec, 0, NULL);
+	const bool persistent = request_boolean(spec, "persistent", false);
+	int64_t now = api_now_ms(),
+		until = now + 1000 * request_integer(spec, "timeoutSeconds", 60);
+	struct error err = {0};
+	int r = 0;
+
+	json_decref(spec);
+	if (!persistent || record->money.cap_micros == STORE_NO_CAP ||
+		record->expires_ms > now + 3 * TICK_MS)
+		return;
+	r = money_renew(server, record, NULL, until, &err);
+	if (!r)
+		r = sandbox_extend(s, money_lease_ms(record, until - now), &err);
+	if (!r)
+		r = store_sandbox_lease(server->store, record->id, until, &err);
+	if (!r)
+		record->expires_ms = until;
+	else if (r == STORE_OVER_LIMIT)
+		log_info("sandbox %s: its lease is not renewed: %s", record->id,
+			error_message(&err));
+	else if (r != -ESTALE && r != -ENODEV)
 		log_error("sandbox %s: %s", record->id, error_message(&err));
 }
 
@@ -355,8 +413,9 @@ static int64_t look_at(struct api_server *server, const char *id)
 	store_sandbox_fini(&record);
 	if (!r)
 		r = store_sandbox_get(server->store, NULL, id, &record, &err);
-	if (!r && record.state == STORE_SANDBOX_RUNNING && record.money.open) {
+	if (!r && is_awake(&record) && record.money.open) {
 		follow_lease(server, &record);
+		renew_capped(server, &record, s);
 		lease = hold_to_cap(server, &record, s, &err);
 	}
 	/* over by itself, or too busy to answer: the next look tells */

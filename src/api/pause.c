@@ -25,10 +25,12 @@ void pause_rules(const struct api_server *server, const struct store_sandbox *re
 		.auto_wake = request_boolean(spec, "autoWake", true)};
 	if (out->lease_ms <= 0)
 		out->lease_ms = 1;
-	/* what ends by its money is stopped */
+	/* what ends by its money is stopped, and a lease that renews itself knows of no cap */
 	if (record->money.open && record->money.bounded)
 		out->pause_at_end = out->persistent = false;
-	if (pausable && !out->persistent)
+	if (record->money.open && record->money.cap_micros != STORE_NO_CAP)
+		out->persistent = false;
+	if (pausable && !request_boolean(spec, "persistent", false))
 		out->idle_ms = 1000 * request_integer(spec, "idlePauseSeconds", 0);
 }
 
@@ -84,7 +86,7 @@ int pause_settle(struct api_server *server, const struct store_sandbox *record, 
 		if (r == -ESTALE)
 			return 0;
 		if (!r)
-			money_look(server, record);
+			money_paused(server, record->id);
 		api_changed(server);
 		return r ? r : 1;
 	}
@@ -121,11 +123,13 @@ static int pause_it(struct request *q, const struct store_sandbox *record, struc
 	set_phase(q, record->id, STORE_PHASE_PAUSING);
 	r = sandbox_pause(s, err);
 	sandbox_free(s);
-	money_look(server, record);
-	if (!r && sandbox_look_paused(server->home, record->machine, &since, &until))
+	if (!r && sandbox_look_paused(server->home, record->machine, &since, &until)) {
 		r = store_sandbox_paused(server->store, record->id, since, until, err);
-	else /* it failed, or somebody has woken it since */
+		if (!r)
+			money_paused(server, record->id);
+	} else { /* it failed, or somebody has woken it since */
 		set_phase(q, record->id, STORE_PHASE_AWAKE);
+	}
 	return r == -ESTALE ? 0 : r;
 }
 

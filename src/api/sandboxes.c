@@ -208,7 +208,7 @@ static int add(
 	struct api_server *server = q->server;
 	int r = store_sandbox_add(server->store, record, &server->quota, q->replay, taken, err);
 
-	if (r != -EEXIST && r != -EDQUOT && r != -ENOSPC)
+	if (r != -EEXIST && r != -EDQUOT && r != -ENOSPC && r != STORE_OVER_LIMIT)
 		return r;
 	settle_all(server);
 	return store_sandbox_add(server->store, record, &server->quota, q->replay, taken, err);

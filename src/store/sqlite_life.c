@@ -53,11 +53,19 @@ int store_sandbox_woken(
 
 	if (r)
 		return r;
+	/* what it costs is counted on from now */
 	r = store_execute(store, err,
-		"UPDATE sandbox SET phase = 0, expires_ms = ?2, active_ms = ?1, paused_total_ms ="
-		" paused_total_ms + iif(paused_ms AND ?1 > paused_ms, ?1 - paused_ms, 0),"
-		" paused_ms = 0, paused_until_ms = 0 WHERE id = ?3 AND state = 1 AND phase <> 0",
-		"iis", now_ms, expires_ms, id);
+		"UPDATE hold SET seen_ms = ? WHERE sandbox = ? AND open = 1 AND EXISTS"
+		" (SELECT 1 FROM sandbox WHERE id = hold.sandbox AND state = 1 AND phase <> 0)",
+		"is", now_ms, id);
+	if (!r)
+		r = store_execute(store, err,
+			"UPDATE sandbox SET phase = 0, expires_ms = ?2, active_ms = ?1, "
+			"paused_total_ms ="
+			" paused_total_ms + iif(paused_ms AND ?1 > paused_ms, ?1 - paused_ms, 0),"
+			" paused_ms = 0, paused_until_ms = 0 WHERE id = ?3 AND state = 1 AND phase "
+			"<> 0",
+			"iis", now_ms, expires_ms, id);
 	return store_changed(store, r, id, "sandbox.woken", NULL, err);
 }
 

@@ -216,20 +216,29 @@ static int get_carry(struct store *store, const char *payer, int64_t *carry, str
 	return r == -ENOENT ? 0 : r;
 }
 
+/* What a charge may be at most: a lease that ended late is not the payer's fault; one that goes on
+ * without a hold of its own (it woke by itself) is charged for all the same. */
+static int64_t charge_most(const struct store_money *m, bool ends)
+{
+	int64_t left = m->cap_micros > m->charged_micros ? m->cap_micros - m->charged_micros : 0;
+
+	return ends ? m->held_micros : m->cap_micros == STORE_NO_CAP ? METER_MOST : left;
+}
+
 /* Charge for what has run up in the lease; the hold stays as it is. *micros: how much. */
 static int charge_lease(struct store *store, const char *sandbox, const char *payer, int64_t lease,
-	const struct store_money *m, int64_t now_ms, int64_t *micros, struct error *err)
+	const struct store_money *m, bool ends, int64_t now_ms, int64_t *micros, struct error *err)
 {
 	uint64_t billed = meter_cpu_us(&m->terms, &m->seen) - meter_cpu_us(&m->terms, &m->settled);
-	int64_t carry, left;
+	int64_t most = charge_most(m, ends), carry, left;
 	int r = get_carry(store, payer, &carry, err);
 
 	if (r)
 		return r;
 	left = carry;
 	*micros = meter_charge(&m->terms, &m->settled, &m->seen, &left);
-	if (*micros > m->held_micros) { /* it ended late: that is not the payer's fault */
-		*micros = m->held_micros;
+	if (*micros > most) {
+		*micros = most;
 		left = carry;
 	}
 	r = store_execute(store, err,
@@ -269,7 +278,7 @@ int store_hold_close(struct store *store, const char *sandbox, int64_t now_ms, c
 	sqlite3_finalize(s);
 	/* what was never ready costs nothing */
 	if (!r && m.until_ms)
-		r = charge_lease(store, sandbox, payer, lease, &m, now_ms, &micros, err);
+		r = charge_lease(store, sandbox, payer, lease, &m, true, now_ms, &micros, err);
 	return r ? r
 		 : store_execute(store, err,
 			   "UPDATE hold SET open = 0, held_micros = 0,"
@@ -327,7 +336,7 @@ int store_money_renew(struct store *store, const char *sandbox, int64_t until_ms
 	if (r == -ENOENT)
 		r = error_set(err, -ESTALE, "the sandbox has ended");
 	if (!r)
-		r = charge_lease(store, sandbox, payer, lease, &m, now_ms, &micros, err);
+		r = charge_lease(store, sandbox, payer, lease, &m, false, now_ms, &micros, err);
 	if (!r)
 		held = hold_of(&m.terms, until_ms > now_ms ? until_ms - now_ms : 0, cap_micros,
 			m.charged_micros + micros, &bounded);

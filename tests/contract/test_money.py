@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,48 @@ def test_a_lease_is_held_counted_and_settled(money: Callable[..., Money]) -> Non
     assert [r["key"] for r in usage["resources"]] == [made]
     assert usage["resources"][0]["chargedMicros"] == stopped["chargedMicros"]
     assert [lease for (lease,) in server.sql("SELECT lease FROM charge ORDER BY 1")] == [1, 2]
+
+
+def test_a_pause_costs_nothing_and_holds_nothing(money: Callable[..., Money]) -> None:
+    server = money(DEAR)
+    made = server.create(memoryMiB=1024, timeoutSeconds=60, pausable=True)
+    server.until_charged(made, 100)
+    paused = server.ask("POST", f"/v1/sandboxes/{made}:pause").json
+    assert paused["state"] == "paused", paused
+    assert paused["heldMicros"] == "0"
+    charged = paused["chargedMicros"]
+    other = server.create(memoryMiB=1024, timeoutSeconds=60)
+    server.until_charged(other, 500)  # half a second goes by
+    assert server.get(made)["chargedMicros"] == charged
+    server.limit(int(charged) + 60_000)
+    refused = server.ask("POST", f"/v1/sandboxes/{made}:wake")
+    assert (refused.status, refused.code) == (402, "spending_limit_reached")
+    assert server.get(made)["state"] == "paused"
+    server.limit(None)
+    woken = server.ask("POST", f"/v1/sandboxes/{made}:wake").json
+    assert (woken["state"], woken["heldMicros"]) == ("running", "60000")
+    record = server.stop_one(made)
+    running = server.sql("SELECT sum(running_us) FROM charge WHERE sandbox = ?", made)[0][0]
+    assert int(record["chargedMicros"]) == pytest.approx(running / 1000, abs=1)
+    lived = 0.0
+    for name, sign in (("createdAt", -1), ("endedAt", 1)):
+        lived += sign * datetime.fromisoformat(record[name]).timestamp()
+    assert running / 1e6 < lived - 0.4  # without its pause
+
+
+def test_a_restart_is_charged_on(money: Callable[..., Money]) -> None:
+    server = money(DEAR)
+    made = server.create(memoryMiB=1024, timeoutSeconds=60)
+    server.until_charged(made, 100)
+    server.ask("POST", f"/v1/sandboxes/{made}:restart", headers={"Prefer": "wait=60"})
+    record = server.get(made)
+    assert record["heldMicros"] == "60000"
+    assert int(record["chargedMicros"]) >= 100
+    server.until_charged(made, 300)
+    stopped = server.stop_one(made)
+    assert int(stopped["chargedMicros"]) >= 300
+    assert server.ask("GET", "/v1/usage").json["spent"] == stopped["chargedMicros"]
+    assert server.sql("SELECT count(*) FROM charge") == [(2,)]
 
 
 def test_what_does_not_start_costs_nothing(money: Callable[..., Money]) -> None:
