@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 - sealmark image ls, show: the images of this host. */
 #include "base/cleanup.h"
-#include "cli/cli.h"
+#include "cli/remote_image.h"
 #include "image/image.h"
 
 #include <errno.h>
@@ -10,7 +10,8 @@
 #include <string.h>
 
 struct image_options {
-	bool json, verify;
+	struct remote_where where;
+	bool verify;
 };
 
 static int put_json(json_t *json, struct error *err)
@@ -47,12 +48,17 @@ static int run_ls(
 	struct image **images;
 	size_t count;
 	bool damaged = false;
-	int status = CLI_OK;
-	int r = image_list(NULL, &images, &count, err);
+	struct remote *remote;
+	int status = remote_open_where(&o->where, &remote, err), r;
 
+	if (status)
+		return status;
+	if (remote)
+		return remote_image_ls(remote, NULL, o->where.remote.json, err);
+	r = image_list(NULL, &images, &count, err);
 	if (r)
 		return r == -EINVAL ? CLI_USAGE : CLI_OURS;
-	if (o->json) {
+	if (o->where.remote.json) {
 		json_t *list = json_array();
 
 		for (size_t i = 0; i < count; i++)
@@ -64,7 +70,7 @@ static int run_ls(
 		printf("%-16s %-8s %9s  %-12s  %s\n", "NAME", "VERSION", "SIZE", "DIGEST",
 			"DESCRIPTION");
 	}
-	for (size_t i = 0; i < count && !o->json; i++) {
+	for (size_t i = 0; i < count && !o->where.remote.json; i++) {
 		char size[32];
 
 		write_size(size, sizeof(size), images[i]->size_bytes);
@@ -125,16 +131,24 @@ static int run_show(
 {
 	const struct image_options *o = options;
 	struct image *image;
-	int status = CLI_OK;
-	int r = image_resolve(NULL, operands[0], &image, err);
+	struct remote *remote;
+	int status = remote_open_where(&o->where, &remote, err), r;
 
+	if (status)
+		return status;
+	if (remote && !o->verify)
+		return remote_image_show(remote, operands[0], o->where.remote.json, err);
+	remote_free(remote);
+	if (remote)
+		return cli_usage(err, "--verify: only for images of this host (--local)");
+	r = image_resolve(NULL, operands[0], &image, err);
 	if (r == -EINVAL || r == -ENOENT)
 		return CLI_USAGE;
 	if (r)
 		return CLI_OURS;
 	if (o->verify && image_verify(image, err))
 		status = CLI_OURS;
-	else if (o->json)
+	else if (o->where.remote.json)
 		status = show_json(image, o->verify, err);
 	else
 		show_text(image, o->verify);
@@ -143,8 +157,7 @@ static int run_show(
 }
 
 static const struct cli_option ls_options[] = {
-	CLI_OPTION("json", 0, NULL, "print the list as JSON", "--json", cli_flag,
-		offsetof(struct image_options, json)),
+	REMOTE_WHERE_OPTIONS(struct image_options),
 	CLI_OPTIONS_END,
 };
 
@@ -160,8 +173,7 @@ const struct cli_command cli_image_ls = {
 };
 
 static const struct cli_option show_options[] = {
-	CLI_OPTION("json", 0, NULL, "print it as JSON", "--json", cli_flag,
-		offsetof(struct image_options, json)),
+	REMOTE_WHERE_OPTIONS(struct image_options),
 	CLI_OPTION("verify", 0, NULL,
 		"read the whole image and compare its digest with the manifest's", "--verify",
 		cli_flag, offsetof(struct image_options, verify)),

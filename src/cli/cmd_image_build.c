@@ -2,7 +2,7 @@
  */
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/remote_image.h"
 #include "base/hash.h"
 #include "image/build.h"
 
@@ -14,11 +14,12 @@
 #include <string.h>
 
 struct build_options {
+	struct remote_where where;
 	const char *file, *context, *engine, *script, *isolation;
 	struct cli_texts tags, arguments;
 	uint32_t memory_mib;
 	int64_t timeout_ms;
-	bool json, again, quiet;
+	bool again, quiet;
 };
 
 static const struct build_options defaults = {.engine = "auto"};
@@ -75,7 +76,7 @@ static int say(const struct build_options *o, const json_t *about, struct error 
 	const char *name = json_string_value(json_object_get(about, "name"));
 	const char *version = json_string_value(json_object_get(about, "version"));
 
-	if (!o->json)
+	if (!o->where.remote.json)
 		printf("%s@%s\n", name, version);
 	else if (json_dumpf(about, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII))
 		return cli_ours(err, "out of memory");
@@ -216,12 +217,52 @@ static int plan(struct building *b, const json_t *body, const json_t *args, stru
 	return status;
 }
 
+/* Planned and built on this host. */
+static int build_here(
+	struct building *b, const json_t *body, const json_t *args, json_t *tags, struct error *err)
+{
+	int status = plan(b, body, args, err);
+
+	if (!status && image_builds_sweep(NULL, 0, err))
+		status = CLI_OURS;
+	if (!status)
+		status = build(b, tags, err);
+	image_plan_free(b->plan);
+	image_free(b->base);
+	return status;
+}
+
+static int build_there(struct remote *r, const struct building *b, const json_t *body,
+	const json_t *args, const json_t *tags, struct error *err)
+{
+	const struct build_options *o = b->options;
+	const struct remote_build there = {
+		.name = b->name,
+		.source = body,
+		.arguments = args,
+		.tags = tags,
+		.folder_fd = b->folder_fd,
+		.memory_mib = o->memory_mib,
+		.timeout_ms = o->timeout_ms,
+		.again = o->again,
+		.quiet = o->quiet,
+		.json = o->where.remote.json,
+	};
+
+	if (!o->isolation)
+		return remote_image_build(r, &there, err);
+	remote_free(r);
+	return cli_usage(err, "--require-isolation: only on this host (--local)");
+}
+
 static int run(const void *options, const char *const *operands, size_t count, struct error *err)
 {
-	struct building b = {.options = options, .name = operands[0], .folder_fd = -1};
+	struct building b = {
+		.options = options, .name = operands[0], .folder_fd = -1, .cancel_fd = -1};
 	const struct build_options *o = options;
 	json_t *body = NULL, *args = NULL, *tags = NULL;
-	int status = CLI_USAGE;
+	struct remote *remote;
+	int status;
 
 	if (!image_is_name(b.name))
 		return cli_usage(err,
@@ -230,23 +271,24 @@ static int run(const void *options, const char *const *operands, size_t count, s
 			b.name);
 	if (!o->file)
 		return cli_usage(err, "-f FILE is missing: a recipe (.yaml) or a Dockerfile");
-	b.cancel_fd = cli_cancel_fd();
-	if (b.cancel_fd < 0)
-		return cli_ours(err, "%s", strerror(-b.cancel_fd));
 	if (o->context) {
 		b.folder_fd = open(o->context, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (b.folder_fd < 0)
 			return cli_usage(err, "--context %s: %s", o->context, strerror(errno));
 	}
-	if ((args = arguments(o, err)) && (tags = tags_of(o, err)) &&
-		image_source_file(o->file, &body, err) == 0)
-		status = plan(&b, body, args, err);
-	if (!status && image_builds_sweep(NULL, 0, err))
-		status = CLI_OURS;
-	if (!status)
-		status = build(&b, tags, err);
-	image_plan_free(b.plan);
-	image_free(b.base);
+	status = remote_open_where(&o->where, &remote, err);
+	if (!status && (!(args = arguments(o, err)) || !(tags = tags_of(o, err)) ||
+			       image_source_file(o->file, &body, err)))
+		status = CLI_USAGE;
+	if (!status && remote) {
+		status = build_there(remote, &b, body, args, tags, err);
+		remote = NULL;
+	} else if (!status) {
+		b.cancel_fd = cli_cancel_fd();
+		status = b.cancel_fd < 0 ? cli_ours(err, "%s", strerror(-b.cancel_fd))
+					 : build_here(&b, body, args, tags, err);
+	}
+	remote_free(remote);
 	json_decref(body);
 	json_decref(args);
 	json_decref(tags);
@@ -279,8 +321,7 @@ static const struct cli_option options[] = {
 		"--again", cli_flag, offsetof(struct build_options, again)),
 	CLI_OPTION("quiet", 'q', NULL, "do not print the log", "--quiet", cli_flag,
 		offsetof(struct build_options, quiet)),
-	CLI_OPTION("json", 0, NULL, "print the result as JSON", "--json", cli_flag,
-		offsetof(struct build_options, json)),
+	REMOTE_WHERE_OPTIONS(struct build_options),
 	CLI_OPTION("require-isolation", 0, "LEVEL",
 		"start no machine that is weaker: process, kernel or hardware (default process)",
 		"--require-isolation kernel", cli_text, offsetof(struct build_options, isolation)),

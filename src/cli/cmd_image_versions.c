@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "cli/cli.h"
+#include "cli/remote_image.h"
 #include "image/build.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct version_options {
-	bool json;
+	struct remote_where where;
 };
 
 static int status_of(int r)
@@ -48,7 +48,7 @@ static void print_version(const struct image *image)
 	putchar('\n');
 }
 
-static int run_versions(
+static int versions_here(
 	const void *options, const char *const *operands, size_t operand_count, struct error *err)
 {
 	const struct version_options *o = options;
@@ -61,7 +61,7 @@ static int run_versions(
 		if (strcmp(images[i]->name, operands[0]) != 0)
 			continue;
 		shown++;
-		if (o->json)
+		if (o->where.remote.json)
 			json_array_append_new(list,
 				json_pack("{ss ss so sI ss* ss* ss}", "name", images[i]->name,
 					"version", images[i]->version, "tags", tags_json(images[i]),
@@ -73,7 +73,7 @@ static int run_versions(
 	}
 	if (!r)
 		image_list_free(images, count);
-	if (!r && o->json && shown) {
+	if (!r && o->where.remote.json && shown) {
 		json_dumpf(list, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 		putchar('\n');
 	}
@@ -100,13 +100,13 @@ static int change_tag(const char *const *operands, bool add, struct error *err)
 	return status_of(r);
 }
 
-static int run_tag(
+static int tag_here(
 	const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	return change_tag(operands, true, err);
 }
 
-static int run_untag(
+static int untag_here(
 	const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	return change_tag(operands, false, err);
@@ -146,7 +146,7 @@ static int find_build(const char *reference, char *id, struct error *err)
 		     : error_set(err, -ENOENT, "%.80s: no build of it is known here", reference);
 }
 
-static int run_logs(
+static int logs_here(
 	const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	const struct version_options *o = options;
@@ -162,10 +162,10 @@ static int run_logs(
 		next = line + strcspn(line, "\n");
 		if (*next)
 			*next++ = 0;
-		json = o->json ? NULL : json_loads(line, 0, NULL);
+		json = o->where.remote.json ? NULL : json_loads(line, 0, NULL);
 		if (json && json_string_value(json_object_get(json, "text")))
 			puts(json_string_value(json_object_get(json, "text")));
-		else if (o->json)
+		else if (o->where.remote.json)
 			puts(line);
 		json_decref(json);
 	}
@@ -173,7 +173,8 @@ static int run_logs(
 	return status_of(r);
 }
 
-static int run_rm(const void *options, const char *const *operands, size_t count, struct error *err)
+static int rm_here(
+	const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct image *image;
@@ -193,9 +194,73 @@ static int run_rm(const void *options, const char *const *operands, size_t count
 	return CLI_OK;
 }
 
-static const struct cli_option json_options[] = {
-	CLI_OPTION("json", 0, NULL, "print it as JSON", "--json", cli_flag,
-		offsetof(struct version_options, json)),
+/* --- on a server, when one is in use --- */
+
+static int run_versions(
+	const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct version_options *o = options;
+	struct remote *r;
+	int status = remote_open_where(&o->where, &r, err);
+
+	if (status)
+		return status;
+	return r ? remote_image_ls(r, operands[0], o->where.remote.json, err)
+		 : versions_here(options, operands, count, err);
+}
+
+static int run_tag(
+	const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct version_options *o = options;
+	struct remote *r;
+	int status = remote_open_where(&o->where, &r, err);
+
+	if (status)
+		return status;
+	return r ? remote_image_tag(r, operands[0], operands[1], true, err)
+		 : tag_here(options, operands, count, err);
+}
+
+static int run_untag(
+	const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct version_options *o = options;
+	struct remote *r;
+	int status = remote_open_where(&o->where, &r, err);
+
+	if (status)
+		return status;
+	return r ? remote_image_tag(r, operands[0], operands[1], false, err)
+		 : untag_here(options, operands, count, err);
+}
+
+static int run_logs(
+	const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct version_options *o = options;
+	struct remote *r;
+	int status = remote_open_where(&o->where, &r, err);
+
+	if (status)
+		return status;
+	return r ? remote_image_logs(r, operands[0], o->where.remote.json, err)
+		 : logs_here(options, operands, count, err);
+}
+
+static int run_rm(const void *options, const char *const *operands, size_t count, struct error *err)
+{
+	const struct version_options *o = options;
+	struct remote *r;
+	int status = remote_open_where(&o->where, &r, err);
+
+	if (status)
+		return status;
+	return r ? remote_image_rm(r, operands, err) : rm_here(options, operands, count, err);
+}
+
+static const struct cli_option where_options[] = {
+	REMOTE_WHERE_OPTIONS(struct version_options),
 	CLI_OPTIONS_END,
 };
 
@@ -204,7 +269,7 @@ const struct cli_command cli_image_versions = {
 	.summary = "List the versions of an image with their tags",
 	.operands = "NAME",
 	.examples = "sealmark image versions cs101-grader\n",
-	.options = json_options,
+	.options = where_options,
 	.size = sizeof(struct version_options),
 	.least = 1,
 	.most = 1,
@@ -218,6 +283,8 @@ const struct cli_command cli_image_tag = {
 	.text = "A sandbox made from NAME:TAG then starts from that version. NAME alone is its\n"
 		"tag latest, which every build moves.",
 	.examples = "sealmark image tag cs101-grader@3 exam\n",
+	.options = where_options,
+	.size = sizeof(struct version_options),
 	.least = 2,
 	.most = 2,
 	.run = run_tag,
@@ -228,6 +295,8 @@ const struct cli_command cli_image_untag = {
 	.summary = "Take a tag away from a version",
 	.operands = "NAME[@VERSION] TAG",
 	.examples = "sealmark image untag cs101-grader@3 exam\n",
+	.options = where_options,
+	.size = sizeof(struct version_options),
 	.least = 2,
 	.most = 2,
 	.run = run_untag,
@@ -239,7 +308,7 @@ const struct cli_command cli_image_logs = {
 	.operands = "NAME[@VERSION]",
 	.text = "NAME alone, or the id of a build: the last build, whether it succeeded or not.",
 	.examples = "sealmark image logs cs101-grader\nsealmark image logs cs101-grader@2\n",
-	.options = json_options,
+	.options = where_options,
 	.size = sizeof(struct version_options),
 	.least = 1,
 	.most = 1,
@@ -254,6 +323,8 @@ const struct cli_command cli_image_rm = {
 		"number\n"
 		"is not used again.",
 	.examples = "sealmark image rm cs101-grader@1 cs101-grader@2\n",
+	.options = where_options,
+	.size = sizeof(struct version_options),
 	.least = 1,
 	.most = 100,
 	.run = run_rm,

@@ -177,6 +177,8 @@ int remote_sandbox_id(struct remote *r, const char *reference, char *id, struct 
 /* "/v1/sandboxes/ID" and the suffix; find the id by a name first. */
 int remote_sandbox_path(struct remote *r, const char *reference, const char *suffix,
 	struct buffer *path, struct error *err);
+/* Append what all pages of a list have; what came before a failure stays. */
+int remote_pages(struct remote *r, const char *path, json_t *all, struct error *err);
 /* "BOX:PATH": the name's length, or 0 when it is a local path. */
 size_t remote_box_prefix(const char *operand);
 /* An absolute path in the sandbox: what is relative is below /workspace. */

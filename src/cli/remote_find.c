@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define HOME_IN_GUEST "/workspace"
+#define PAGES_MOST    10000u /* a list that never ends is not believed */
 
 static bool is_uuid(const char *text)
 {
@@ -102,4 +103,31 @@ int remote_guest_path(const char *path, struct buffer *out)
 	if (*path && *path != '/' && buffer_add_text(out, "/"))
 		return -ENOMEM;
 	return buffer_add_text(out, path);
+}
+
+int remote_pages(struct remote *r, const char *path, json_t *all, struct error *err)
+{
+	char cursor[256] = "";
+	int status = CLI_OK;
+
+	for (unsigned n = 0; !status && n < PAGES_MOST; n++) {
+		struct buffer page = {0};
+		json_t *answer = NULL;
+
+		buffer_add_text(&page, path);
+		remote_query(&page, "limit", "100");
+		remote_query(&page, "cursor", cursor[0] ? cursor : NULL);
+		status = remote_call(r,
+			&(struct remote_call){.method = "GET", .path = buffer_text(&page)}, &answer,
+			err);
+		buffer_fini(&page);
+		if (!status)
+			json_array_extend(all, json_object_get(answer, "data"));
+		if (text_copy(cursor, sizeof(cursor), json_text(answer, "nextCursor")))
+			cursor[0] = 0;
+		json_decref(answer);
+		if (!cursor[0])
+			break;
+	}
+	return status;
 }

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGES_MOST 10000u /* a list that never ends is not believed */
-
 struct ls_options {
 	struct remote_options remote;
 	struct cli_texts labels;
@@ -67,25 +65,13 @@ static int label_query(struct buffer *path, const struct cli_texts *labels, stru
 	return CLI_OK;
 }
 
-static int page(struct remote *r, const struct ls_options *o, const char *cursor, json_t **out,
-	struct error *err)
+static int query(const struct ls_options *o, struct buffer *path, struct error *err)
 {
-	struct buffer path = {0};
-	int status;
-
-	buffer_add_text(&path, "/v1/sandboxes");
-	remote_query(&path, "limit", "100");
-	remote_query(&path, "state", o->state);
+	buffer_add_text(path, "/v1/sandboxes");
+	remote_query(path, "state", o->state);
 	if (o->all)
-		remote_query(&path, "includeStopped", "true");
-	remote_query(&path, "cursor", cursor);
-	status = label_query(&path, &o->labels, err);
-	if (!status)
-		status = remote_call(r,
-			&(struct remote_call){.method = "GET", .path = buffer_text(&path)}, out,
-			err);
-	buffer_fini(&path);
-	return status;
+		remote_query(path, "includeStopped", "true");
+	return label_query(path, &o->labels, err);
 }
 
 /* All pages; what has come is shown even when a later page fails. */
@@ -93,23 +79,16 @@ static int list_sandboxes(struct remote *r, const struct ls_options *o, struct e
 {
 	static const char *const heads[] = {
 		"ID", "NAME", "STATE", "CPU/MEM", "LEASE", "LABELS", NULL};
-	json_t *all = json_array(), *answer = NULL;
-	char cursor[256] = "";
+	struct buffer path = {0};
+	json_t *all = json_array();
 	struct table table;
 	const json_t *s;
 	size_t i;
-	int status = CLI_OK;
+	int status = query(o, &path, err);
 
-	for (unsigned n = 0; !status && n < PAGES_MOST; n++) {
-		status = page(r, o, n ? cursor : NULL, &answer, err);
-		if (!status)
-			json_array_extend(all, json_object_get(answer, "data"));
-		text_copy(cursor, sizeof(cursor), json_text(answer, "nextCursor"));
-		json_decref(answer);
-		answer = NULL;
-		if (!cursor[0])
-			break;
-	}
+	if (!status)
+		status = remote_pages(r, buffer_text(&path), all, err);
+	buffer_fini(&path);
 	if (o->remote.json) {
 		remote_print_json(json_incref(all), err);
 	} else if (o->quiet) {

@@ -409,3 +409,23 @@ def test_whoami_limits_and_usage(cli: Cli, server: Server, box_of_all: str) -> N
     assert cli.good("usage", "--csv").count("\r\n") >= 2
     done = cli("usage", "--key", "x")
     assert done.returncode == USAGE and b"--local" in done.stderr
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+def test_images_of_the_server(cli: Cli) -> None:
+    rows = json.loads(cli.good("image", "ls", "--json"))
+    default = next(row for row in rows if row["name"] == "default")
+    assert "default" in cli.good("image", "ls")
+    assert cli.good("image", "versions", "default").count("default") >= 1
+    shown = json.loads(cli.good("image", "show", "default", "--json"))
+    assert shown["id"] in {row["id"] for row in rows}
+    assert f"default@{shown['version']}" in cli.good("image", "show", shown["id"])
+    assert default["state"] == "ready"
+    # here the same names, from the disk, with what only this host knows
+    assert "packages" in json.loads(cli.good("image", "show", "default", "--local", "--json"))
+    done = cli("image", "show", "nonsuch")
+    assert done.returncode == USAGE and b"image_not_found" in done.stderr
+    done = cli("image", "show", "default", "--verify")
+    assert done.returncode == USAGE and b"--local" in done.stderr

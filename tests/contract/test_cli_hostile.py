@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line against servers that lie, break off, never end, or are full."""
 
+import hashlib
 import io
 import json
 import os
@@ -349,3 +350,98 @@ def test_a_login_that_may_be_known_to_others_is_refused(
     assert done.returncode == USAGE
     assert b"credentials.json" in done.stderr
     assert len(server.asked) == 1
+
+
+# --- builds ---------------------------------------------------------------------------------------
+
+IMAGE = {"id": BOX, "name": "im", "version": "3", "state": "building"}
+
+
+class Builder:
+    """The routes of a build: what was sent, and how it ends."""
+
+    def __init__(self, *events: Any, image: dict[str, Any] = IMAGE) -> None:
+        self.events, self.image = events, image
+        self.body: Any = None
+        self.pieces: dict[str, bytes] = {}
+        self.deleted = False
+
+    def __call__(self, request: Request, connection: socket.socket) -> None:
+        if request.path.endswith("/missing"):
+            say(200, {"missing": request.json["digests"]})(request, connection)
+        elif request.method == "PUT":
+            self.pieces[request.path.rsplit("/", 1)[1]] = request.body
+            say(200, {})(request, connection)
+        elif request.path.endswith(":delete"):
+            self.deleted = True
+            say(200, {})(request, connection)
+        elif request.method == "POST":
+            self.body = request.json
+            say(201, self.image)(request, connection)
+        elif self.events:
+            lines(*self.events)(request, connection)
+        else:
+            connection.sendall(b"HTTP/1.1 200 X\r\n\r\n")
+            connection.recv(1)
+
+
+def line(seq: int, text: str) -> dict[str, Any]:
+    return {"type": "line", "seq": seq, "text": text}
+
+
+def done_with(**more: Any) -> dict[str, Any]:
+    return {"type": "done", "image": {**IMAGE, **more}}
+
+
+def test_a_build_with_its_context(fake: Make, run: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "context").mkdir()
+    data = os.urandom((2 << 20) + 5)
+    (tmp_path / "context" / "big").write_bytes(data)
+    (tmp_path / "Dockerfile").write_text("FROM default\nCOPY . /x\n")
+    builder = Builder(line(1, "step \x1b[2J"), line(2, "two"), done_with(state="ready"))
+    options = ("--context", "context", "-t", "exam", "--arg", "A=b", "-m", "2G", "--again")
+    done = run(fake(builder), "image", "build", "im", "-f", "Dockerfile", *options)
+    assert (done.returncode, done.stdout) == (0, b"im@3\n"), done.stderr
+    assert b"two\n" in done.stderr and b"\x1b" not in done.stderr
+    body = builder.body
+    assert body["dockerfile"].startswith("FROM default")
+    assert (body["name"], body["tags"]) == ("im", ["latest", "exam"])
+    assert (body["buildArgs"], body["cache"]) == ({"A": "b"}, False)
+    assert body["build"]["memoryMiB"] == 2048
+    archive = b"".join(builder.pieces[d] for d in body["context"]["archive"]["chunks"])
+    assert len(archive) == body["context"]["archive"]["size"] > 2 << 20
+    assert all(hashlib.sha256(piece).hexdigest() == d for d, piece in builder.pieces.items())
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        member = packed.extractfile("big")
+        assert member and member.read() == data
+
+
+def test_a_build_that_fails(fake: Make, run: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("apt: [jq]\n")
+    builder = Builder(line(1, "no"), done_with(state="failed", error="step 1 failed"))
+    done = run(fake(builder), "image", "build", "im", "-q", "-f", "recipe.yaml")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"step 1 failed" in done.stderr
+    assert builder.body["recipe"] == {"apt": ["jq"]}
+    # one that is there already is not waited for
+    builder = Builder(image={**IMAGE, "state": "ready"})
+    done = run(fake(builder), "image", "build", "im", "--json", "-f", "recipe.yaml")
+    assert json.loads(done.stdout)["version"] == "3"
+
+
+def test_ctrl_c_ends_the_build_there(fake: Make, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("apt: [jq]\n")
+    builder = Builder()
+    server = fake(builder)
+    command = subprocess.Popen(
+        [PROGRAM, "image", "build", "im", "-f", "recipe.yaml"],
+        env=environment(server, tmp_path),
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 20
+    while len(server.asked) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    command.send_signal(signal.SIGINT)
+    assert command.wait(20) == 130
+    assert builder.deleted
