@@ -18,6 +18,7 @@ BY_HAND = {"_wait.py"}
 WORDS = {
     "aclosing": "closing",
     "aclose": "close",
+    "anext": "next",
     "aiter_raw": "iter_raw",
     "AsyncIterator": "Iterator",
     "AsyncClient": "Client",

@@ -8,6 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from calls import Client
+from scripting import Scripted
 
 import sealmark
 from sealmark._protocol import Lines, Request, pause, retry_delay
@@ -111,6 +113,23 @@ def test_what_could_be_done_twice_is_not_sent_again() -> None:
     assert retry_delay(once, unsent, 0, 4) is not None
     assert retry_delay(Request("POST", "/"), lost, 0, 4) is not None
     assert retry_delay(once, unsent, 4, 4) is None
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_stream_that_should_have_ended_ends(scripted: Scripted, asynchronous: bool) -> None:
+    """A server that sends an empty line now and then is not silent, but is no command either."""
+    path = "/v1/sandboxes/b/x"
+    request = {"method": "GET", "path": path}
+    scripted.begin([{"request": request, "answer": {"endless": True, "text": "{}\n"}}])
+    client = Client(scripted.url, {"maxRetries": 0}, asynchronous)
+    try:
+        with pytest.raises(sealmark.ConnectionError) as late:
+            client.all(
+                client.runtime._transport.lines(Request("GET", path, timeout_s=0.3, ends=True))
+            )
+        assert late.value.code == "timeout"
+    finally:
+        client.close()
 
 
 def test_lines_come_in_any_pieces() -> None:

@@ -37,6 +37,8 @@ export interface Request {
   waitSeconds?: number;
   /** For the whole answer, or for a stream's next piece. */
   timeoutMs?: number;
+  /** timeoutMs is for all the waits for a stream's pieces together. */
+  ends?: boolean;
   accept?: string;
   /** A second attempt could do it twice. */
   once?: boolean;

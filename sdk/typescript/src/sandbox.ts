@@ -200,6 +200,7 @@ export class Sandbox {
       body: { ...body, stream: true },
       accept: "application/x-ndjson",
       timeoutMs: limitMs + GRACE_MS,
+      ends: true,
       once: true,
       signal,
     });

@@ -44,6 +44,8 @@ class Limit {
   readonly controller = new AbortController();
   late = false;
   #timer: NodeJS.Timeout | undefined;
+  #left = 0;
+  #since = 0;
   readonly #abort = () => this.controller.abort(this.caller?.reason);
 
   constructor(
@@ -56,15 +58,24 @@ class Limit {
   }
 
   restart(): void {
-    this.stop();
-    this.#timer = setTimeout(() => {
+    this.#left = this.ms;
+    this.goOn();
+  }
+
+  /** With what is left of the time. */
+  goOn(): void {
+    clearTimeout(this.#timer);
+    this.#since = performance.now();
+    const fire = () => {
       this.late = true;
       this.controller.abort();
-    }, Math.min(this.ms, 2 ** 31 - 1));
+    };
+    this.#timer = setTimeout(fire, Math.min(Math.max(this.#left, 0), 2 ** 31 - 1));
   }
 
   stop(): void {
     clearTimeout(this.#timer);
+    this.#left -= performance.now() - this.#since;
   }
 
   end(): void {
@@ -95,7 +106,7 @@ export class Transport {
   /** A body of any length, as it comes; sent again only until it begins. */
   async *pieces(request: Request): AsyncGenerator<Uint8Array, void, undefined> {
     const opened = await this.#again(request, () => this.#open(request));
-    yield* this.#body(opened, true);
+    yield* this.#body(opened, request.ends ? "waits" : "silence");
   }
 
   /** The objects of a stream of JSON lines, as they come. */
@@ -179,7 +190,7 @@ export class Transport {
   async #read(opened: Opened, most: number): Promise<Uint8Array> {
     const parts: Uint8Array[] = [];
     let count = 0;
-    for await (const piece of this.#body(opened, false)) {
+    for await (const piece of this.#body(opened, "whole")) {
       count += piece.length;
       if (count > most) {
         throw new ConnectionError(`The answer is longer than ${most} bytes.`, {
@@ -192,17 +203,21 @@ export class Transport {
     return Buffer.concat(parts);
   }
 
-  /** The pieces of a body; with `silence` the limit is for each of them. */
-  async *#body({ response, limit }: Opened, silence: boolean): AsyncGenerator<Uint8Array, void, undefined> {
+  /** The pieces of a body; the limit is for the whole, for all waits together, or for each wait. */
+  async *#body(
+    { response, limit }: Opened,
+    limited: "whole" | "waits" | "silence",
+  ): AsyncGenerator<Uint8Array, void, undefined> {
     const reader = response.body?.getReader();
     try {
       while (reader) {
         const { done, value } = await reader.read();
         if (done) return;
         // a reader that takes its time is not a server that is silent
-        if (silence) limit.stop();
+        if (limited !== "whole") limit.stop();
         yield value;
-        if (silence) limit.restart();
+        if (limited === "waits") limit.goOn();
+        if (limited === "silence") limit.restart();
       }
     } catch (error) {
       throw error instanceof SealmarkError ? error : this.#failure(error, limit);

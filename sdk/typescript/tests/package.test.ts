@@ -24,6 +24,7 @@ import { change, Lines, pause, retryDelay } from "../src/protocol.js";
 import { Collector, KEPT_BYTES } from "../src/records.js";
 import { Settings } from "../src/settings.js";
 import { readTar, TAR_END } from "../src/tar.js";
+import { Transport } from "../src/transport.js";
 
 let folder: string;
 before(async () => {
@@ -188,6 +189,26 @@ test("what could be done twice is not sent again", () => {
   assert.notEqual(retryDelay(once, unsent, 0, 4), null);
   assert.notEqual(retryDelay(change("POST", "/"), lost, 0, 4), null);
   assert.equal(retryDelay(once, unsent, 4, 4), null);
+});
+
+test("a stream that should have ended ends", { timeout: 30_000 }, async () => {
+  // a server that sends an empty line now and then is not silent, but is no command either
+  const server = createServer((_, response) => {
+    const timer = setInterval(() => response.write("\n"), 20);
+    response.on("close", () => clearInterval(timer));
+  });
+  await new Promise<void>((resolve) => server.listen(0, () => resolve()));
+  try {
+    const { port } = server.address() as AddressInfo;
+    const transport = new Transport(new Settings({ apiKey: "k", baseUrl: `http://localhost:${port}` }));
+    const read = async () => {
+      for await (const _ of transport.lines({ method: "GET", path: "/", timeoutMs: 300, ends: true }));
+    };
+    await assert.rejects(read, (error) => error instanceof ConnectionError && error.code === "timeout");
+  } finally {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
 });
 
 test("lines come in any pieces", () => {

@@ -47,6 +47,7 @@ class Request:
     key: str | None = None  # Idempotency-Key
     wait_s: int | None = None  # Prefer: wait
     timeout_s: float | None = None  # for the whole answer, or for a stream's next piece
+    ends: bool = False  # timeout_s is for all the waits for a stream's pieces together
     accept: str = "application/json"
     once: bool = False  # a second attempt could do it twice
 

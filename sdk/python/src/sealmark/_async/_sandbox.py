@@ -250,6 +250,7 @@ class AsyncSandbox:
             {**body, "stream": True},
             accept="application/x-ndjson",
             timeout_s=body["timeoutMs"] / 1000 + GRACE_S,
+            ends=True,
             once=True,
         )
         try:

@@ -86,8 +86,19 @@ class AsyncTransport:
             return await self._open(request, self._deadline(request))
 
         response = await self._again(request, once)
+        stream = response.aiter_raw()
+        seconds = self._deadline(request)[1]
+        waited = 0.0
         try:
-            async for piece in response.aiter_raw():
+            while True:
+                before = time.monotonic()
+                piece = await anext(stream, None)
+                # only the server's time: a reader may take as long as it likes
+                waited += time.monotonic() - before
+                if piece is None:
+                    return
+                if request.ends and waited > seconds:
+                    raise _too_late(seconds)
                 yield piece
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise _connection_error(error, self.settings) from error
