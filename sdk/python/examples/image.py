@@ -8,7 +8,7 @@ with Runtime() as runtime:
         name="cs101-grader",
         recipe={
             "base": "default",
-            "apt": ["openjdk-17-jdk-headless"],
+            "apt": ["default-jdk-headless"],
             "pip": ["pytest", "hypothesis"],
         },
         on_log=lambda line: print("log:", line.text),

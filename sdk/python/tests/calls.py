@@ -39,6 +39,15 @@ def plain(record: Any) -> dict[str, Any]:
     return {camel(f.name): getattr(record, f.name) for f in dataclasses.fields(record)}
 
 
+def fill(folder: str, tree: dict[str, str], link: str | None) -> None:
+    for name, content in tree.items():
+        path = Path(folder) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    if link:
+        (Path(folder) / link).symlink_to("/etc/passwd")
+
+
 class Own(Exception):
     """What a block of a case raises."""
 
@@ -250,12 +259,7 @@ class Client:
 
     def call_files_upload(self, on: Any, args: dict[str, Any]) -> Any:
         with tempfile.TemporaryDirectory() as folder:
-            for name, content in args["tree"].items():
-                path = Path(folder) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(content)
-            if "link" in args:
-                (Path(folder) / args["link"]).symlink_to("/etc/passwd")
+            fill(folder, args["tree"], args.get("link"))
             return self.do(on.files.upload(folder, args["remote"]))
 
     def call_files_download(self, on: Any, args: dict[str, Any]) -> Any:
@@ -284,7 +288,11 @@ class Client:
         log: list[str] = []
         if args.pop("log", False):
             args["onLog"] = lambda line: log.append(line.text)
-        image = self.do(self.runtime.images.build(**self.options(args)))
+        with tempfile.TemporaryDirectory() as folder:
+            if "tree" in args:
+                fill(folder, args.pop("tree"), args.pop("link", None))
+                args["contextDir"] = folder
+            image = self.do(self.runtime.images.build(**self.options(args)))
         return {**self.shown(image), "log": log}
 
     def call_images_list(self, on: Any, args: dict[str, Any]) -> Any:

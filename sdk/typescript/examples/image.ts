@@ -8,7 +8,7 @@ const image = await runtime.images.build(
     name: "cs101-grader",
     recipe: {
       base: "default",
-      apt: ["openjdk-17-jdk-headless"],
+      apt: ["default-jdk-headless"],
       pip: ["pytest", "hypothesis"],
     },
   },

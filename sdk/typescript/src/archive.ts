@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 - folders as tar: packed without following links, unpacked in place.
 
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs/promises";
 import * as path from "node:path";
 import { pipeline, Readable } from "node:stream";
-import { createGunzip } from "node:zlib";
+import { createGunzip, gzipSync } from "node:zlib";
 
 import { SealmarkError } from "./errors.js";
 import { isRecord } from "./json.js";
+import { PIECE_BYTES } from "./protocol.js";
 import { padding, readTar, TAR_END, tarHeader, unsafe } from "./tar.js";
 
 // An archive that comes from a sandbox was written by whoever owned the sandbox. It is unpacked
@@ -24,8 +25,12 @@ const UNPACKED_ENTRIES = 1_000_000;
 const DEPTH = 256;
 const READ_BYTES = 1 << 20;
 
-/** The content of a folder as tar. */
-export async function* pack(folder: string, links: Links): AsyncGenerator<Uint8Array, void, undefined> {
+/** The content of a folder as tar; without `times` the same content is the same bytes. */
+export async function* pack(
+  folder: string,
+  links: Links,
+  times = true,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const stack = [""];
   for (let prefix = stack.pop(); prefix !== undefined; prefix = stack.pop()) {
     const entries = await fs.readdir(path.join(folder, prefix), { withFileTypes: true });
@@ -35,10 +40,10 @@ export async function* pack(folder: string, links: Links): AsyncGenerator<Uint8A
       const full = path.join(folder, name);
       if (entry.isDirectory()) {
         const { mode, mtimeMs } = await fs.lstat(full);
-        yield tarHeader({ name, kind: "directory", mode, size: 0 }, Math.floor(mtimeMs / 1000));
+        yield tarHeader({ name, kind: "directory", mode, size: 0 }, times ? Math.floor(mtimeMs / 1000) : 0);
         stack.push(`${name}/`);
       } else if (entry.isFile()) {
-        yield* packFile(name, full);
+        yield* packFile(name, full, times);
       } else if (links === "refuse") {
         throw unsafe(
           `${full} is neither a file nor a folder.`,
@@ -68,12 +73,16 @@ export async function checkPack(folder: string, links: Links): Promise<void> {
   }
 }
 
-async function* packFile(name: string, full: string): AsyncGenerator<Uint8Array, void, undefined> {
+async function* packFile(
+  name: string,
+  full: string,
+  times: boolean,
+): AsyncGenerator<Uint8Array, void, undefined> {
   // what has become a link since is not followed
   const file = await fs.open(full, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
   try {
     const { mode, size, mtimeMs } = await file.stat();
-    yield tarHeader({ name, kind: "file", mode, size }, Math.floor(mtimeMs / 1000));
+    yield tarHeader({ name, kind: "file", mode, size }, times ? Math.floor(mtimeMs / 1000) : 0);
     for (let left = size; left > 0; ) {
       const length = Math.min(left, READ_BYTES);
       // all four arguments: Node 18 reads nothing without them
@@ -86,6 +95,36 @@ async function* packFile(name: string, full: string): AsyncGenerator<Uint8Array,
   } finally {
     await file.close();
   }
+}
+
+/** A folder that a build takes its files from: pieces by their digest, and what is in them. */
+export interface Context {
+  archive: { sha256: string; size: number; chunks: string[] };
+  files: { path: string; sha256: string; size: number; mode: number }[];
+  pieces: Map<string, Uint8Array>;
+}
+
+const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
+
+export async function packContext(folder: string, links: Links): Promise<Context> {
+  const parts: Uint8Array[] = [];
+  for await (const piece of pack(folder, links, false)) parts.push(piece);
+  const files: Context["files"] = [];
+  for await (const entry of readTar(Readable.from([Buffer.concat(parts)], { objectMode: true }))) {
+    if (entry.kind !== "file") continue;
+    const digest = createHash("sha256");
+    for await (const piece of entry.content) digest.update(piece);
+    files.push({ path: entry.name, sha256: digest.digest("hex"), size: entry.size, mode: entry.mode });
+  }
+  const packed = gzipSync(Buffer.concat(parts), { level: 6 });
+  const chunks: string[] = [];
+  const pieces = new Map<string, Uint8Array>();
+  for (let at = 0; at < packed.length; at += PIECE_BYTES) {
+    const piece = packed.subarray(at, at + PIECE_BYTES);
+    chunks.push(sha256(piece));
+    pieces.set(sha256(piece), piece);
+  }
+  return { archive: { sha256: sha256(packed), size: packed.length, chunks }, files, pieces };
 }
 
 /** Unpacks what begins as gzip does. */

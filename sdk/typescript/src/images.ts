@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 - images: built, named, looked up.
 
-import { BuildError, ConnectionError, errorOf, SealmarkError } from "./errors.js";
+import { type Links, packContext } from "./archive.js";
+import { BuildError, ConnectionError, errorOf, invalidAnswer, SealmarkError } from "./errors.js";
 import { given, type Json } from "./json.js";
 import { Page } from "./page.js";
 import { change, pause, type Request, segment } from "./protocol.js";
@@ -23,12 +24,18 @@ export interface Recipe {
   workdir?: string | undefined;
 }
 
-/** One source: a `recipe`, or the text of a `dockerfile` with the `files` that it copies. */
+/**
+ * One source: a `recipe`, or the text of a `dockerfile` with the `files` that it copies, or the
+ * folder `contextDir` that has them.
+ */
 export interface ImageSource {
   name?: string | undefined;
   recipe?: Recipe | undefined;
   dockerfile?: string | undefined;
   files?: Record<string, string> | undefined;
+  contextDir?: string | undefined;
+  /** Links in the folder are refused unless they are to be skipped. */
+  links?: Links | undefined;
   buildArgs?: Record<string, string> | undefined;
   tags?: readonly string[] | undefined;
   labels?: Record<string, string> | undefined;
@@ -48,9 +55,26 @@ export class Images {
 
   /** Asks for a build and does not wait for it. */
   async create(source: ImageSource): Promise<Image> {
-    const { idempotencyKey, ...rest } = source;
-    const request = change("POST", "/v1/images", { body: given({ ...rest }), key: idempotencyKey });
+    const { idempotencyKey, contextDir, links = "refuse", ...rest } = source;
+    const context = contextDir === undefined ? undefined : await this.#sendContext(contextDir, links);
+    const body = given({ ...rest, context });
+    const request = change("POST", "/v1/images", { body, key: idempotencyKey });
     return image(await this.#transport.json(request));
+  }
+
+  /** Sends the pieces of a folder that the server does not have. */
+  async #sendContext(folder: string, links: Links): Promise<Json> {
+    const { archive, files, pieces } = await packContext(folder, links);
+    const answer = await this.#transport.json(
+      change("POST", "/v1/images/context/missing", { body: { digests: archive.chunks } }),
+    );
+    const missing = answer["missing"];
+    if (!Array.isArray(missing)) throw invalidAnswer("The missing pieces are no list.");
+    for (const [digest, content] of pieces) {
+      if (!missing.includes(digest)) continue;
+      await this.#transport.json({ method: "PUT", path: `/v1/images/context/${digest}`, content });
+    }
+    return { archive, files };
   }
 
   /**

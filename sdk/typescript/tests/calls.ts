@@ -110,6 +110,11 @@ async function temporary<T>(work: (folder: string) => Promise<T>): Promise<T> {
   }
 }
 
+async function fill(folder: string, tree: Record<string, string>, link?: string): Promise<void> {
+  for (const [name, content] of Object.entries(tree)) await fs.writeFile(path.join(folder, name), content);
+  if (link !== undefined) await fs.symlink("/etc/passwd", path.join(folder, link));
+}
+
 async function tree(folder: string, prefix = ""): Promise<Record<string, string>> {
   const out: Record<string, string> = {};
   for (const entry of await fs.readdir(path.join(folder, prefix), { withFileTypes: true })) {
@@ -279,10 +284,14 @@ export class Client {
       case "waitFor":
         return this.#box(step).waitFor(args.state, { timeoutSeconds: args.timeoutSeconds });
       case "images.build": {
-        const { log, ...source } = args;
+        const { log, tree, link, ...source } = args;
         const lines: string[] = [];
         const onLog = log ? (line: { text: string }) => lines.push(line.text) : undefined;
-        const image: Image = await images.build(source as ImageSource, { onLog });
+        const image: Image = await temporary(async (folder) => {
+          if (tree) await fill(folder, tree, link);
+          const contextDir = tree ? folder : undefined;
+          return images.build({ ...(source as object as ImageSource), contextDir }, { onLog });
+        });
         return { ...image, log: lines };
       }
       case "images.get":
@@ -354,10 +363,7 @@ export class Client {
         return files.remove(args.path, { recursive: args.recursive });
       case "upload":
         return temporary(async (folder) => {
-          for (const [name, content] of Object.entries(args.tree)) {
-            await fs.writeFile(path.join(folder, name), content);
-          }
-          if (args.link !== undefined) await fs.symlink("/etc/passwd", path.join(folder, args.link));
+          await fill(folder, args.tree, args.link);
           await files.upload(folder, args.remote);
         });
       case "download":

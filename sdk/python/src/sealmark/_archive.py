@@ -12,6 +12,8 @@ is refused too.
 from __future__ import annotations
 
 import errno
+import gzip
+import hashlib
 import os
 import shutil
 import stat
@@ -23,6 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
 from ._errors import ArchiveError
+from ._protocol import PIECE_BYTES
 
 Links = Literal["refuse", "skip"]
 
@@ -55,8 +58,11 @@ def _folder_entries(folder: Path, links: Links) -> Iterator[tuple[str, Path, os.
                 )
 
 
-def pack(folder: str | os.PathLike[str], links: Links) -> IO[bytes]:
-    """A temporary file with the folder's content as tar, at its begin; the caller closes it."""
+def pack(folder: str | os.PathLike[str], links: Links, *, times: bool = True) -> IO[bytes]:
+    """A temporary file with the folder's content as tar, at its begin; the caller closes it.
+
+    Without `times` the same content is the same bytes.
+    """
     root = Path(folder)
     out = tempfile.TemporaryFile(prefix="sealmark-")
     try:
@@ -64,7 +70,7 @@ def pack(folder: str | os.PathLike[str], links: Links) -> IO[bytes]:
             for name, path, status in _folder_entries(root, links):
                 info = tarfile.TarInfo(name)
                 info.mode = stat.S_IMODE(status.st_mode) & 0o777
-                info.mtime = int(status.st_mtime)
+                info.mtime = int(status.st_mtime) if times else 0
                 if stat.S_ISDIR(status.st_mode):
                     info.type = tarfile.DIRTYPE
                     tar.addfile(info)
@@ -81,6 +87,54 @@ def pack(folder: str | os.PathLike[str], links: Links) -> IO[bytes]:
         if isinstance(error, UnicodeError):
             raise _refuse(f"A name in {root} is no UTF-8.") from None
         raise
+
+
+class Context:
+    """A folder that a build takes its files from: pieces by their digest, and what is in them."""
+
+    def __init__(self, folder: str | os.PathLike[str], links: Links) -> None:
+        self.file: IO[bytes] = tempfile.TemporaryFile(prefix="sealmark-")
+        self.pieces: list[str] = []
+        self.files: list[dict[str, str | int]] = []
+        try:
+            with pack(folder, links, times=False) as tar:
+                self._list(tar)
+                tar.seek(0)
+                with gzip.GzipFile(fileobj=self.file, mode="wb", compresslevel=6, mtime=0) as out:
+                    shutil.copyfileobj(tar, out, PIECE_BYTES)
+            self.file.seek(0)
+            whole = hashlib.sha256()
+            while piece := self.file.read(PIECE_BYTES):
+                whole.update(piece)
+                self.pieces.append(hashlib.sha256(piece).hexdigest())
+            self.size = self.file.tell()
+            self.sha256 = whole.hexdigest()
+        except BaseException:
+            self.file.close()
+            raise
+
+    def _list(self, tar: IO[bytes]) -> None:
+        with tarfile.open(fileobj=tar, mode="r|") as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isreg() else None
+                if content is None:
+                    continue
+                digest = hashlib.sha256()
+                while piece := content.read(PIECE_BYTES):
+                    digest.update(piece)
+                self.files.append(
+                    {
+                        "path": member.name,
+                        "sha256": digest.hexdigest(),
+                        "size": member.size,
+                        "mode": member.mode,
+                    }
+                )
+
+    def read(self, number: int) -> bytes:
+        """A piece of it."""
+        self.file.seek(number * PIECE_BYTES)
+        return self.file.read(PIECE_BYTES)
 
 
 def _entry_path(name: str) -> PurePosixPath | None:

@@ -3,17 +3,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from .._errors import BuildError, ConnectionError, SealmarkError, error_of_object
+from .._archive import Context, Links
+from .._errors import (
+    BuildError,
+    ConnectionError,
+    SealmarkError,
+    error_of_object,
+    invalid_answer,
+)
 from .._protocol import Request, change, pause, segment, without_none
 from .._records import Image, Json, LogLine, integer, text
 from ._page import AsyncPage
 from ._transport import AsyncTransport
-from ._wait import call, sleep
+from ._wait import call, in_thread, sleep
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _UNDER_WAY = ("queued", "building")
@@ -34,6 +42,8 @@ class AsyncImages:
         recipe: Mapping[str, Any] | None = None,
         dockerfile: str | None = None,
         files: Mapping[str, str] | None = None,
+        context_dir: str | os.PathLike[str] | None = None,
+        links: Links = "refuse",
         build_args: Mapping[str, str] | None = None,
         tags: Sequence[str] | None = None,
         labels: Mapping[str, str] | None = None,
@@ -43,9 +53,12 @@ class AsyncImages:
         """Asks for a build and does not wait for it.
 
         Give one source: `recipe` with any of base, apt, pip, npm, commands, files, env and
-        workdir, or the text of a `dockerfile`, with the `files` that it copies. What is given
-        beyond these is passed on as it is.
+        workdir, or the text of a `dockerfile`, with the `files` that it copies, or the folder
+        `context_dir` that has them. Links in it raise ArchiveError, or are left out with
+        `links="skip"`. What is given beyond these is passed on as it is.
         """
+        if context_dir is not None:
+            more["context"] = await self._send_context(context_dir, links)
         body = without_none(
             {
                 "name": name,
@@ -60,6 +73,24 @@ class AsyncImages:
         )
         request = change("POST", "/v1/images", body, key=idempotency_key)
         return Image.of(await self._transport.json(request))
+
+    async def _send_context(self, folder: str | os.PathLike[str], links: Links) -> Json:
+        """Sends the pieces of a folder that the server does not have."""
+        context = await in_thread(Context, folder, links)
+        with context.file:
+            answer = await self._transport.json(
+                change("POST", "/v1/images/context/missing", {"digests": context.pieces})
+            )
+            missing = answer.get("missing")
+            if not isinstance(missing, list):
+                raise invalid_answer("The missing pieces are no list.")
+            for number, digest in enumerate(context.pieces):
+                if digest in missing:
+                    path = f"/v1/images/context/{digest}"
+                    piece = await in_thread(context.read, number)
+                    await self._transport.json(Request("PUT", path, content=piece))
+        archive = {"sha256": context.sha256, "size": context.size, "chunks": context.pieces}
+        return {"archive": archive, "files": context.files}
 
     async def build(
         self, *, on_log: Callable[[LogLine], object] | None = None, **source: Any
