@@ -33,6 +33,9 @@ struct api_options {
 	/* addresses and ranges that sandboxes may reach though they are not public; rules that hold
 	 * for every sandbox; both end with NULL, or are NULL */
 	const char *const *egress_also_allow, *const *egress_deny;
+	/* builds of images: at once (0: one), with those that wait (0: 16), memory of one's machine
+	 * (0: 4 GiB), all images they made together (0: no ceiling) */
+	uint32_t builds_most, builds_queued_most, build_memory_mib, images_most_mib;
 	/* "https://sealmark.example.org": how people reach it; NULL: by its address */
 	const char *public_url;
 	uint32_t paused_most_s; /* a paused sandbox is stopped after that; 0: a day */

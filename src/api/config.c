@@ -101,6 +101,11 @@ static const struct key keys[] = {
 	RULES("egress.deny", egress_deny, NULL),
 	MAP("paused"),
 	U32("paused.mostSeconds", paused_most_s, 1, 31536000),
+	MAP("images"),
+	U32("images.buildsAtOnce", builds_most, 1, 64),
+	U32("images.buildsWaiting", builds_queued_most, 1, 1024),
+	U32("images.buildMemoryMiB", build_memory_mib, 1024, 65536),
+	U32("images.totalMiB", images_most_mib, 1, 1u << 30),
 };
 
 /* --- reading values --- */

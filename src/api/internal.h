@@ -62,6 +62,8 @@
 		"It passes when a sandbox stops; send the same call again.")                       \
 	E(QUOTA_EXCEEDED, "quota_exceeded", 409, 1000,                                             \
 		"It passes when a sandbox stops; send the same call again.")                       \
+	E(BUILD_IN_PROGRESS, "build_in_progress", 409, 1000,                                       \
+		"It passes when a build ends; send the same call again.")                          \
 	E(NOT_RUNNING, "not_running", 409, -1, NULL)                                               \
 	E(SANDBOX_PAUSED, "sandbox_paused", 409, -1,                                               \
 		"Wake it with POST /v1/sandboxes/{id}:wake, or set autoWake.")                     \
@@ -104,9 +106,10 @@ enum field_kind {
 	FIELD_TEXT,    /* least to most bytes */
 	FIELD_INTEGER, /* least to most */
 	FIELD_BOOLEAN,
-	FIELD_TEXTS, /* array (query: repeated) of at most `most` texts */
-	FIELD_MAP,   /* object of texts, at most `most` of them */
-	FIELD_OBJECT /* with `fields` */
+	FIELD_TEXTS,  /* array (query: repeated) of at most `most` texts */
+	FIELD_MAP,    /* object of texts, at most `most` of them */
+	FIELD_OBJECT, /* with `fields` */
+	FIELD_ANY     /* its handler checks it */
 };
 
 struct field {
@@ -181,6 +184,7 @@ struct api_server {
 	struct rate *strangers; /* by address, for what is open */
 	struct guard *guard;
 	struct console *console;
+	struct builds *builds;
 	pthread_mutex_t hashing; /* one password at a time */
 
 	pthread_mutex_t lock;
@@ -488,5 +492,12 @@ void uploads_abort(struct request *q);
 void images_list(struct request *q);
 void images_get(struct request *q);
 void images_resolve(struct request *q);
+void images_create(struct request *q);
+void images_logs(struct request *q);
+void images_tag(struct request *q);
+void images_untag(struct request *q);
+void images_delete(struct request *q);
+void context_missing(struct request *q);
+void context_put(struct request *q);
 
 #endif

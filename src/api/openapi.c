@@ -44,6 +44,9 @@ static json_t *schema(const struct field *f)
 	case FIELD_OBJECT:
 		s = schema_of_object(f->fields);
 		break;
+	case FIELD_ANY:
+		s = json_object();
+		break;
 	}
 	if (f->null && f->kind != FIELD_MAP)
 		json_object_set_new(s, "nullable", json_true());

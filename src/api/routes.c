@@ -19,6 +19,7 @@
 	FIELD(.name = (name_), .kind = FIELD_TEXTS, .least = (least_), .most = (most_), __VA_ARGS__)
 #define MAP(name_, least_, most_, ...)                                                             \
 	FIELD(.name = (name_), .kind = FIELD_MAP, .least = (least_), .most = (most_), __VA_ARGS__)
+#define ANY(name_, ...) FIELD(.name = (name_), .kind = FIELD_ANY, __VA_ARGS__)
 #define OBJECT(name_, fields_, ...)                                                                \
 	FIELD(.name = (name_), .kind = FIELD_OBJECT, .fields = (fields_), __VA_ARGS__)
 
@@ -262,6 +263,63 @@ static const struct field images[] = {
 	CURSOR_FIELD,
 	FIELDS_END,
 };
+static const struct field recipe[] = {
+	TEXT("base", 1, 128, .help = "An image of this server; default `default`."),
+	TEXTS("apt", 0, 256),
+	TEXTS("pip", 0, 256),
+	TEXTS("npm", 0, 256),
+	TEXTS("commands", 0, 256, .help = "Run as root under bash -e, in this order."),
+	ANY("files", .help = "{path: content}, or a list of path, content, encoding, mode."),
+	MAP("env", 0, 256),
+	TEXT("workdir", 1, 2048),
+	FIELDS_END,
+};
+static const struct field context_archive[] = {
+	TEXT("sha256", 64, 64),
+	INTEGER("size", 0, INT64_C(104857600)),
+	TEXTS("chunks", 1, 128, .required = true),
+	FIELDS_END,
+};
+static const struct field context[] = {
+	OBJECT("archive", context_archive, .required = true),
+	ANY("files"),
+	FIELDS_END,
+};
+static const struct field build_limits[] = {
+	INTEGER("memoryMiB", 1024, 65536),
+	INTEGER("diskMiB", 1, 1 << 20, .help = "Taken, and of no effect: it is memory."),
+	INTEGER("cacheMiB", 0, 1 << 20, .help = "Taken, and of no effect."),
+	INTEGER("maxImageMiB", 1, 1 << 20),
+	INTEGER("timeoutSeconds", 1, 86400),
+	INTEGER("vcpu", 1, 16, .help = "Taken, and of no effect: there is one."),
+	FIELDS_END,
+};
+static const struct field image_build[] = {
+	TEXT("name", 1, 63),
+	TEXTS("tags", 0, 16, .help = "Default latest."),
+	MAP("labels", 0, 32),
+	OBJECT("recipe", recipe),
+	TEXT("dockerfile", 1, 262144),
+	ANY("files", .help = "A small context, as in a recipe."),
+	OBJECT("context", context),
+	TEXT("dockerignore", 0, 65536, .null = true, .help = "Taken; the client has heeded it."),
+	MAP("buildArgs", 0, 256),
+	MAP("env", 0, 256),
+	OBJECT("build", build_limits),
+	BOOLEAN("cache", .help = "false builds even what is there; default true."),
+	ANY("start", .help = "null passes over CMD and HEALTHCHECK."),
+	TEXT("image", 1, 512),
+	TEXT("target", 1, 128),
+	TEXT("region", 1, 64, .help = "Taken, and of no effect: there is one."),
+	FIELDS_END,
+};
+static const struct field tag_body[] = {TEXT("tag", 1, 63, .required = true), FIELDS_END};
+static const struct field digests[] = {TEXTS("digests", 0, 1024, .required = true), FIELDS_END};
+static const struct field logs[] = {
+	INTEGER("after", 0, INT64_MAX),
+	BOOLEAN("follow", .help = "A line for each line, until the build is over."),
+	FIELDS_END,
+};
 static const struct field reference[] = {TEXT("ref", 1, 128, .required = true), FIELDS_END};
 
 static const struct field signin[] = {
@@ -432,11 +490,19 @@ const struct route api_routes[] = {
 	ROUTE("GET", "/v1/images", "List images", images_list, images),
 	ROUTE("GET", "/v1/images/resolve", "The image of a reference", images_resolve, reference),
 	ROUTE("GET", "/v1/images/{id}", "One image", images_get, nothing),
-	MISSING("POST", "/v1/images", "Build an image"),
-	MISSING("GET", "/v1/images/{id}/logs", "The log of its build"),
-	MISSING("POST", "/v1/images/{id}:tag", "Name a version"),
-	MISSING("POST", "/v1/images/{id}:untag", "Take a name away"),
-	MISSING("POST", "/v1/images/{id}:delete", "Delete it"),
+	ROUTE("POST", "/v1/images", "Build an image", images_create, nothing, .body = image_build,
+		.status = 201),
+	ROUTE("POST", "/v1/images/context/missing", "Pieces of a context that are not here",
+		context_missing, nothing, .body = digests, .flags = ROUTE_NO_REPLAY),
+	ROUTE("PUT", "/v1/images/context/{digest}", "A piece of a context", context_put, nothing,
+		.bytes_most = API_BYTES_MOST, .flags = ROUTE_NO_REPLAY),
+	ROUTE("GET", "/v1/images/{id}/logs", "The log of its build", images_logs, logs),
+	ROUTE("POST", "/v1/images/{id}:tag", "Name a version", images_tag, nothing,
+		.body = tag_body),
+	ROUTE("POST", "/v1/images/{id}:untag", "Take a name away", images_untag, nothing,
+		.body = tag_body),
+	ROUTE("POST", "/v1/images/{id}:delete", "Delete it, or cancel its build", images_delete,
+		nothing, .body = nothing),
 
 	MISSING("GET", "/v1/snapshots", "List snapshots"),
 	MISSING("GET", "/v1/snapshots/{id}", "One snapshot"),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 - begin and end of the server: options, address, store. */
+#include "api/builds.h"
 #include "api/people.h"
 
 #include "base/cleanup.h"
@@ -314,7 +315,9 @@ int api_start(
 	if (!r && fd < 0)
 		r = fd;
 	if (!r && !check) {
-		r = watch_start(server, err);
+		r = builds_start(server, err);
+		if (!r)
+			r = watch_start(server, err);
 		if (!r)
 			r = money_start(server, err);
 		if (!r)
@@ -356,6 +359,7 @@ void api_stop(struct api_server *server)
 	pthread_cond_broadcast(&server->changed);
 	pthread_mutex_unlock(&server->lock);
 	terminals_stop(server);
+	builds_halt(server);
 	if (server->daemon)
 		MHD_stop_daemon(server->daemon);
 	pthread_mutex_lock(&server->lock);
@@ -363,6 +367,7 @@ void api_stop(struct api_server *server)
 		pthread_cond_wait(&server->changed, &server->lock);
 	pthread_mutex_unlock(&server->lock);
 	money_stop(server);
+	builds_stop(server);
 	watch_stop(server);
 	if (server->socket_path[0])
 		unlink(server->socket_path);

@@ -132,6 +132,8 @@ static void check(const struct field *f, const json_t *value, const char *path, 
 	case FIELD_MAP:
 		check_map(f, value, path, issues);
 		break;
+	case FIELD_ANY:
+		break;
 	case FIELD_OBJECT:
 		validate_object(f->fields, value, path, issues);
 		break;

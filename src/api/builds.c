@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 - builds of images: threads that wait for their turn. */
+#include "api/builds.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define AT_ONCE_DEFAULT 1u
+#define FAILED_KEPT_MS  (INT64_C(7) * 24 * 3600 * 1000)
+
+struct job {
+	struct job *next;
+	struct builds *builds;
+	struct build_job what;
+	char id[ID_SIZE];
+	int cancel_fd;
+	bool cancelled; /* the lock is held to read it */
+	size_t chunk;   /* the next piece of the context */
+	struct buffer piece;
+};
+
+struct builds {
+	struct api_server *server;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct job *jobs; /* the oldest first: they have their turns in this order */
+	unsigned count;
+	uint64_t changes;
+	bool stopping;
+};
+
+static void wake(struct builds *b)
+{
+	b->changes++;
+	pthread_cond_broadcast(&b->changed);
+}
+
+static void job_free(struct job *j)
+{
+	image_build_free(j->what.build);
+	image_plan_free(j->what.plan);
+	image_free(j->what.base);
+	json_decref(j->what.chunks);
+	buffer_fini(&j->piece);
+	close_fd(&j->cancel_fd);
+	free(j);
+}
+
+static void on_line(void *context, const char *stream, const char *text)
+{
+	struct job *j = context;
+
+	pthread_mutex_lock(&j->builds->lock);
+	wake(j->builds);
+	pthread_mutex_unlock(&j->builds->lock);
+}
+
+/* The pieces of the context, each of which is what its name says. */
+static int next_piece(void *context, const void **bytes, size_t *count)
+{
+	struct job *j = context;
+	const char *digest = json_string_value(json_array_get(j->what.chunks, j->chunk++));
+	char path[PATH_MAX], hex[HASH_HEX_SIZE];
+	int r;
+
+	if (!digest)
+		return 0;
+	buffer_clear(&j->piece);
+	r = context_file(j->builds->server, digest, path, NULL);
+	if (!r)
+		r = path_read(path, API_BYTES_MOST, &j->piece, NULL);
+	if (r)
+		return r;
+	hash_bytes(buffer_bytes(&j->piece), buffer_length(&j->piece), hex);
+	if (strcmp(hex, digest) != 0)
+		return -EBADMSG;
+	*bytes = buffer_bytes(&j->piece);
+	*count = buffer_length(&j->piece);
+	return 1;
+}
+
+/* Until it is among the first that may run; false: it was cancelled. */
+static bool wait_turn(struct builds *b, struct job *j)
+{
+	unsigned most =
+		b->server->options.builds_most ? b->server->options.builds_most : AT_ONCE_DEFAULT;
+
+	for (;;) {
+		unsigned before = 0;
+
+		for (struct job *o = b->jobs; o != j; o = o->next)
+			before++;
+		if (j->cancelled || b->stopping)
+			return false;
+		if (before < most)
+			return true;
+		pthread_cond_wait(&b->changed, &b->lock);
+	}
+}
+
+static void run(struct job *j)
+{
+	struct api_server *server = j->builds->server;
+	cleanup_free char *network = network_policy(server, NULL);
+	struct image_machine machine = {
+		.engine = server->options.engine,
+		.script = server->options.script,
+		.isolation = server->options.isolation,
+		.memory_mib = j->what.memory_mib,
+		.timeout_ms = j->what.timeout_ms,
+		.bytes_most = j->what.bytes_most,
+		.cancel_fd = j->cancel_fd,
+		.next = j->what.chunks ? next_piece : NULL,
+		.folder_fd = -1,
+		.on_line = on_line,
+		.context = j,
+	};
+	json_t *policy = network ? json_loads(network, 0, NULL) : NULL;
+	cleanup_free char *open = NULL;
+
+	/* the operator's rules hold for builds too */
+	json_object_set_new(policy, "internet", json_true());
+	open = policy ? json_dumps(policy, JSON_COMPACT) : NULL;
+	json_decref(policy);
+	machine.network = open;
+	if (open)
+		image_build_run(j->what.build, j->what.plan, j->what.base, &machine, NULL);
+	else
+		image_build_fail(j->what.build, "out of memory", NULL);
+}
+
+static void *job_main(void *context)
+{
+	struct job *j = context, **at;
+	struct builds *b = j->builds;
+	bool turn;
+
+	pthread_mutex_lock(&b->lock);
+	turn = wait_turn(b, j);
+	pthread_mutex_unlock(&b->lock);
+	if (turn)
+		run(j);
+	else
+		image_build_fail(j->what.build, "The build was cancelled.", NULL);
+	/* its lock goes before its place does: who waits for the end may then forget the record */
+	image_build_free(j->what.build);
+	j->what.build = NULL;
+	pthread_mutex_lock(&b->lock);
+	for (at = &b->jobs; *at != j; at = &(*at)->next)
+		;
+	*at = j->next;
+	b->count--;
+	wake(b);
+	pthread_mutex_unlock(&b->lock);
+	job_free(j);
+	return NULL;
+}
+
+unsigned builds_count(struct api_server *server)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&server->builds->lock);
+	count = server->builds->count;
+	pthread_mutex_unlock(&server->builds->lock);
+	return count;
+}
+
+int builds_add(struct api_server *server, const struct build_job *what, struct error *err)
+{
+	struct builds *b = server->builds;
+	struct job *j = calloc(1, sizeof(*j)), **at;
+	pthread_attr_t detached;
+	pthread_t thread;
+	int r;
+
+	if (!j)
+		return error_sys(err, -ENOMEM, "build");
+	j->builds = b;
+	j->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	text_copy(j->id, sizeof(j->id), image_build_id(what->build));
+	j->what = *what;
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	pthread_mutex_lock(&b->lock);
+	for (at = &b->jobs; *at; at = &(*at)->next)
+		;
+	*at = j;
+	b->count++;
+	r = j->cancel_fd < 0 ? EMFILE : pthread_create(&thread, &detached, job_main, j);
+	if (r) {
+		*at = NULL;
+		b->count--;
+	}
+	wake(b);
+	pthread_mutex_unlock(&b->lock);
+	pthread_attr_destroy(&detached);
+	if (!r)
+		return 0;
+	close_fd(&j->cancel_fd);
+	free(j);
+	return error_sys(err, r, "a thread for the build");
+}
+
+static void cancel(struct job *j)
+{
+	j->cancelled = true;
+	if (write(j->cancel_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0)
+		log_error("build %s: %s", j->id, strerror(errno));
+}
+
+void builds_cancel(struct api_server *server, const char *id)
+{
+	struct builds *b = server->builds;
+
+	pthread_mutex_lock(&b->lock);
+	for (;;) {
+		struct job *j = b->jobs;
+
+		while (j && strcmp(j->id, id) != 0)
+			j = j->next;
+		if (!j)
+			break;
+		if (!j->cancelled) {
+			cancel(j);
+			wake(b);
+		}
+		pthread_cond_wait(&b->changed, &b->lock);
+	}
+	pthread_mutex_unlock(&b->lock);
+}
+
+uint64_t builds_changes(struct api_server *server)
+{
+	uint64_t changes;
+
+	pthread_mutex_lock(&server->builds->lock);
+	changes = server->builds->changes;
+	pthread_mutex_unlock(&server->builds->lock);
+	return changes;
+}
+
+void builds_wait(struct api_server *server, uint64_t seen, int64_t ms)
+{
+	struct builds *b = server->builds;
+	int64_t end_us = clock_us() + 1000 * ms;
+	const struct timespec end = {end_us / 1000000, end_us % 1000000 * 1000};
+
+	pthread_mutex_lock(&b->lock);
+	while (b->changes == seen && !b->stopping &&
+		pthread_cond_timedwait(&b->changed, &b->lock, &end) == 0)
+		;
+	pthread_mutex_unlock(&b->lock);
+}
+
+int builds_start(struct api_server *server, struct error *err)
+{
+	struct builds *b = calloc(1, sizeof(*b));
+	pthread_condattr_t monotonic;
+
+	if (!b)
+		return error_set(err, -ENOMEM, "out of memory");
+	b->server = server;
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&b->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	server->builds = b;
+	context_sweep(server);
+	return image_builds_sweep(server->home, api_now_ms() - FAILED_KEPT_MS, err);
+}
+
+void builds_halt(struct api_server *server)
+{
+	struct builds *b = server->builds;
+
+	if (!b)
+		return;
+	pthread_mutex_lock(&b->lock);
+	b->stopping = true;
+	for (struct job *j = b->jobs; j; j = j->next)
+		cancel(j);
+	wake(b);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void builds_stop(struct api_server *server)
+{
+	struct builds *b = server->builds;
+
+	if (!b)
+		return;
+	pthread_mutex_lock(&b->lock);
+	while (b->jobs)
+		pthread_cond_wait(&b->changed, &b->lock);
+	pthread_mutex_unlock(&b->lock);
+	pthread_cond_destroy(&b->changed);
+	pthread_mutex_destroy(&b->lock);
+	free(b);
+	server->builds = NULL;
+}

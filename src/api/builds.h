@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 - images and their builds, what the files of the server
+ * share.
+ */
+#ifndef SEALMARK_API_BUILDS_H
+#define SEALMARK_API_BUILDS_H
+
+#include "api/internal.h"
+#include "image/build.h"
+
+/*
+ * Theory of operation
+ *
+ * A build's record is in the home (image/build.h), for the server and `sealmark image build` alike;
+ * an image that is ready is its manifest. Here are the threads that build: each asked-for build has
+ * one, which waits for its turn. The server remembers of a build only how to cancel it; when it is
+ * killed, the machines of its builds end with it, and the next start marks their records failed.
+ */
+struct builds;
+
+/* Mark what dead servers left; remove context that nobody fetched. */
+int builds_start(struct api_server *server, struct error *err);
+/* Cancel all; then, when nobody asks any more, wait for their ends. */
+void builds_halt(struct api_server *server);
+void builds_stop(struct api_server *server);
+
+struct build_job {
+	struct image_build *build; /* taken over, as are plan, base and chunks */
+	struct image_plan *plan;
+	struct image *base;
+	json_t *chunks; /* digests of the context's pieces, or NULL */
+	uint32_t memory_mib;
+	int64_t timeout_ms;
+	uint64_t bytes_most;
+};
+/* How many wait or work. */
+unsigned builds_count(struct api_server *server);
+/* Build in a thread. On failure nothing was taken. */
+int builds_add(struct api_server *server, const struct build_job *job, struct error *err);
+/* Cancel the build and wait until its record says how it ended. */
+void builds_cancel(struct api_server *server, const char *id);
+/* A number that changes with each line and each end of a build; wait at most ms for another. */
+uint64_t builds_changes(struct api_server *server);
+void builds_wait(struct api_server *server, uint64_t seen, int64_t ms);
+
+/* images.c */
+/* May this key see, may it change what `owner` made? */
+bool image_visible(const struct request *q, const char *owner);
+json_t *image_json(struct request *q, const struct image *image);
+json_t *image_build_json(const json_t *about);
+/* An image or an unfinished build by id, as JSON; NULL: answered. The record, if there is one, is
+ * in *about (json_decref), and *state says how it is. */
+json_t *image_by_id(struct request *q, const char *id, json_t **about);
+
+/* image_context.c */
+int context_file(struct api_server *server, const char *digest, char *path, struct error *err);
+void context_sweep(struct api_server *server);
+
+#endif
