@@ -366,9 +366,8 @@ void watch_stop(struct api_server *server);
 bool money_terms(struct request *q, const struct store_sandbox *record, struct store_terms *out);
 /* Answer STORE_OVER_LIMIT; `more` is what was to be held. */
 void money_refuse(struct request *q, const char *payer, int64_t more, const struct error *why);
-/* Its machine is its payer's from now on; before store_sandbox_ready(). */
-int money_ready(struct api_server *server, const struct store_sandbox *record, struct sandbox *s,
-	struct error *err);
+/* Its machine was handed over just now; before store_sandbox_ready(). */
+int money_ready(struct api_server *server, const struct store_sandbox *record, struct error *err);
 /* The record says that it runs. */
 void money_started(struct api_server *server, const struct store_sandbox *record);
 /* The lease to be given to its monitor: `wanted_ms`, or for how long its cap lasts. */

@@ -199,7 +199,7 @@ int life_started(struct api_server *server, const struct store_sandbox *record, 
 	rules.left_ms = rules.lease_ms;
 	r = sandbox_rules(s, &rules, err);
 	if (!r)
-		r = money_ready(server, record, s, err);
+		r = money_ready(server, record, err);
 	now = api_now_ms();
 	if (!r)
 		r = store_sandbox_ready(server->store, record->id, info->isolation, now,

@@ -95,13 +95,14 @@ static void wake(struct api_server *server)
 		log_debug("the thread of money is awake already");
 }
 
-int money_ready(struct api_server *server, const struct store_sandbox *record, struct sandbox *s,
-	struct error *err)
+int money_ready(struct api_server *server, const struct store_sandbox *record, struct error *err)
 {
-	struct sandbox_usage used = {0};
-	int r = sandbox_usage(s, &used, err);
+	const struct meter_use *before = &record->money.seen;
 
-	return r ? r : store_money_begin(server->store, record->id, used.cpu_us, used.wall_us, err);
+	/* its monitor counts from when it was handed over, so only a restart has a past */
+	return before->running_us || before->cpu_us
+		       ? store_money_begin(server->store, record->id, 0, 0, err)
+		       : 0;
 }
 
 void money_started(struct api_server *server, const struct store_sandbox *record)
@@ -302,7 +303,7 @@ void money_paused(struct api_server *server, const char *id)
 	struct error err = {0};
 	int r = store_sandbox_get(server->store, NULL, id, &record, &err);
 
-	if (!r) {
+	if (!r && record.money.held_micros) { /* else somebody was here already */
 		money_look(server, &record);
 		r = money_renew(server, &record, NULL, api_now_ms(), &err);
 	}

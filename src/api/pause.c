@@ -125,7 +125,7 @@ static int pause_it(struct request *q, const struct store_sandbox *record, struc
 	sandbox_free(s);
 	if (!r && sandbox_look_paused(server->home, record->machine, &since, &until)) {
 		r = store_sandbox_paused(server->store, record->id, since, until, err);
-		if (!r)
+		if (!r || r == -ESTALE) /* the watcher has seen it first, and is about to */
 			money_paused(server, record->id);
 	} else { /* it failed, or somebody has woken it since */
 		set_phase(q, record->id, STORE_PHASE_AWAKE);

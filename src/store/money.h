@@ -53,7 +53,8 @@ struct store_money {
 /* Charged so far, with what has run up since the last charge. `running`: it runs at now_ms. */
 int64_t store_money_charged(const struct store_money *money, bool running, int64_t now_ms);
 
-/* It is ready: what its machine has used so far is not its payer's. */
+/* It is ready: what its machine has used so far is not its payer's, and what an earlier machine of
+ * it has used stays used. */
 int store_money_begin(struct store *store, const char *sandbox, uint64_t cpu_us,
 	uint64_t running_us, struct error *err);
 /* Measured by the host, from the start of its machine; never goes back. */

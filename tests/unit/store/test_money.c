@@ -130,6 +130,11 @@ static struct store_spending spent(struct fixture *f, int64_t more, int64_t now)
 	return out;
 }
 
+static void limit(struct fixture *f, int64_t micros)
+{
+	assert_int_equal(store_key_limit(f->store, "k", micros, NULL, NULL), 0);
+}
+
 static int64_t number(struct fixture *f, const char *sql)
 {
 	sqlite3_stmt *s = NULL;
@@ -239,6 +244,30 @@ static void extended_leases_add_up(void **state)
 		store_money_renew(f->store, "a", NOW + 99000, STORE_NO_CAP, NOW, NULL), -ESTALE);
 }
 
+static void a_pause_releases_the_hold(void **state)
+{
+	struct fixture *f = *state;
+
+	limit(f, 400);
+	runs(f, "a", &submission, NOW);
+	seen(f, "a", 1 * S, 6 * S, NOW + 6000); /* 32 */
+	assert_int_equal(
+		store_money_renew(f->store, "a", NOW + 6000, STORE_NO_CAP, NOW + 6000, NULL), 0);
+	assert_int_equal(money_of(f, "a").held_micros, 0);
+	assert_int_equal(money_of(f, "a").charged_micros, 32);
+	assert_int_equal(add(f->store, "b", &submission, NOW + 7000), 0);
+	/* it woke by itself and ran: that is charged, and the next lease finds no room */
+	seen(f, "a", 1 * S, 7 * S, NOW + 8000);
+	assert_int_equal(
+		store_money_renew(f->store, "a", NOW + 38000, STORE_NO_CAP, NOW + 8000, NULL),
+		STORE_OVER_LIMIT);
+	limit(f, STORE_NO_LIMIT);
+	assert_int_equal(
+		store_money_renew(f->store, "a", NOW + 38000, STORE_NO_CAP, NOW + 8000, NULL), 0);
+	assert_int_equal(money_of(f, "a").charged_micros, 36);
+	assert_int_equal(money_of(f, "a").held_micros, 334);
+}
+
 static void a_cap_bounds_the_hold(void **state)
 {
 	struct store_terms capped = submission;
@@ -307,11 +336,6 @@ static void a_class_costs_29_cents_to_the_microdollar(void **state)
 }
 
 /* --- limits --- */
-
-static void limit(struct fixture *f, int64_t micros)
-{
-	assert_int_equal(store_key_limit(f->store, "k", micros, NULL, NULL), 0);
-}
 
 static void the_limit_counts_charges_and_holds_of_24_hours(void **state)
 {
@@ -545,6 +569,7 @@ int main(void)
 		TEST(measures_never_go_back),
 		TEST(it_counts_while_it_runs),
 		TEST(extended_leases_add_up),
+		TEST(a_pause_releases_the_hold),
 		TEST(a_cap_bounds_the_hold),
 		TEST(reasons_of_money_win_over_a_request_only),
 		TEST(charges_stand),
