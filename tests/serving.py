@@ -46,6 +46,8 @@ class Server:
 
     home: Path
     options: list[str] = field(default_factory=list)
+    # machines made in advance come and go by themselves: only where a test is about them
+    spares: list[str] = field(default_factory=lambda: ["--no-spares"])
     process: subprocess.Popen[str] | None = None
     port: int = 0
     key: str = ""
@@ -71,7 +73,7 @@ class Server:
     def start(self, *more: str) -> None:
         """Starts it on any free port and waits until it says where it listens."""
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--listen", "127.0.0.1:0", *self.options, *more],
+            [PROGRAM, "serve", "--listen", "127.0.0.1:0", *self.spares, *self.options, *more],
             env=self.environment(),
             stdout=subprocess.PIPE,
             text=True,

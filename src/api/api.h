@@ -38,6 +38,8 @@ struct api_options {
 	uint32_t builds_most, builds_queued_most, build_memory_mib, images_most_mib;
 	/* "https://sealmark.example.org": how people reach it; NULL: by its address */
 	const char *public_url;
+	/* machines that are kept ready, and their memory; 0: none, and a quarter of the memory */
+	uint64_t spares_most, spares_memory_mib;
 	uint32_t paused_most_s; /* a paused sandbox is stopped after that; 0: a day */
 	uint32_t idle_s;        /* close connections that do nothing for so long; 0: 75 s */
 	uint32_t rate; /* requests a second of one key; 0: 50, in bursts of four times that */
@@ -45,7 +47,7 @@ struct api_options {
 
 #define API_OPTIONS_INIT                                                                           \
 	{                                                                                          \
-		.prices = METER_PRICES_DEFAULT                                                     \
+		.prices = METER_PRICES_DEFAULT, .spares_most = 4                                   \
 	}
 
 /* Put what is chosen when nothing was said where nothing was said. */

@@ -65,6 +65,10 @@ static const char *const isolations[] = {"none", "process", "kernel", "hardware"
 	{                                                                                          \
 		name, read_u32, write_u32, AT(member), least, most, NULL                           \
 	}
+#define COUNT(name, member, most)                                                                  \
+	{                                                                                          \
+		name, read_u64, write_u64, AT(member), 0, most, NULL                               \
+	}
 #define PRICE(name, member)                                                                        \
 	{                                                                                          \
 		name, read_u64, write_u64, AT(member), 0, PRICE_MOST, NULL                         \
@@ -99,6 +103,9 @@ static const struct key keys[] = {
 	MAP("egress"),
 	RULES("egress.alsoAllow", egress_also_allow, only_ranges),
 	RULES("egress.deny", egress_deny, NULL),
+	MAP("spares"),
+	COUNT("spares.most", spares_most, 64),
+	COUNT("spares.memoryMiB", spares_memory_mib, 1u << 24),
 	MAP("paused"),
 	U32("paused.mostSeconds", paused_most_s, 1, 31536000),
 	MAP("images"),

@@ -199,6 +199,7 @@ struct api_server {
 	bool watching;
 	int wake_fd, inotify_fd;
 
+	struct spares *spares; /* NULL: none are made */
 	pthread_t money;
 	bool counting;
 	int money_fd;
@@ -355,6 +356,13 @@ void spare_discard(struct api_server *server, const char *machine);
 void spares_adopt(struct api_server *server);
 /* terminal.c: end them all, and wait for it. */
 void terminals_stop(struct api_server *server);
+/* A machine that is ready for a record that starts, which has it then; NULL: there is none, and the
+ * record's machine is one that is still to be started. */
+struct sandbox *spare_take(struct api_server *server, struct store_sandbox *record);
+/* Something has changed for them. */
+void spares_wake(struct api_server *server);
+int spares_start(struct api_server *server, struct error *err);
+void spares_stop(struct api_server *server);
 
 /* watch.c: a thread that reads what keepers leave, and forgets what is old. */
 int watch_start(struct api_server *server, struct error *err);

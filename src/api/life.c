@@ -61,6 +61,7 @@ static void remove_starting(struct api_server *server, const char *id)
 			break;
 		}
 	}
+	spares_wake(server);
 	/* the last that a thread does with the server, which waits for it */
 	server->changes++;
 	pthread_cond_broadcast(&server->changed);
@@ -190,6 +191,7 @@ int life_started(struct api_server *server, const struct store_sandbox *record, 
 {
 	const struct sandbox_info *info = sandbox_info(s);
 	json_t *spec = json_loads(record->spec, 0, NULL);
+	char *network = network_policy(server, json_object_get(spec, "network"));
 	struct sandbox_rules rules;
 	int64_t now;
 	int r;
@@ -197,7 +199,11 @@ int life_started(struct api_server *server, const struct store_sandbox *record, 
 	pause_rules(server, record, spec, &rules);
 	rules.hand_over = true; /* what its start took is not its owner's */
 	rules.left_ms = rules.lease_ms;
-	r = sandbox_rules(s, &rules, err);
+	r = network ? sandbox_set_network(s, network, NULL, err)
+		    : error_set(err, -ENOMEM, "out of memory");
+	free(network);
+	if (!r)
+		r = sandbox_rules(s, &rules, err);
 	if (!r)
 		r = money_ready(server, record, err);
 	now = api_now_ms();
@@ -219,8 +225,22 @@ int life_started(struct api_server *server, const struct store_sandbox *record, 
 	return r;
 }
 
-static int start_machine(
-	struct api_server *server, const struct store_sandbox *record, struct error *err)
+/* A machine that waits for it, or nothing: then the record names one that is to be made. */
+static struct sandbox *take_spare(struct api_server *server, struct store_sandbox *record)
+{
+	char own[ID_SIZE];
+	struct sandbox *s;
+
+	text_copy(own, sizeof(own), record->machine);
+	s = spare_take(server, record);
+	if (!s && strcmp(own, record->machine) != 0) { /* it died on the way */
+		text_copy(record->machine, sizeof(record->machine), own);
+		store_sandbox_machine(server->store, record->id, own, NULL);
+	}
+	return s;
+}
+
+static int start_machine(struct api_server *server, struct store_sandbox *record, struct error *err)
 {
 	json_t *spec = json_loads(record->spec, 0, NULL);
 	char *network = network_policy(server, json_object_get(spec, "network"));
@@ -237,12 +257,14 @@ static int start_machine(
 		.detached = true,
 		.network = network,
 		.id = record->machine};
-	struct sandbox *s = NULL;
+	struct sandbox *s = take_spare(server, record);
 	struct error why = {0};
 	struct sandbox_end end;
-	int r = network ? sandbox_create(&wanted, &s, &why)
-			: error_set(&why, -ENOMEM, "out of memory");
+	int r = 0;
 
+	if (!s)
+		r = network ? sandbox_create(&wanted, &s, &why)
+			    : error_set(&why, -ENOMEM, "out of memory");
 	free(network);
 	json_decref(spec);
 	/* a server that is gone may have started it just then: one of the two has the directory */

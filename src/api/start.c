@@ -321,6 +321,8 @@ int api_start(
 		if (!r)
 			r = money_start(server, err);
 		if (!r)
+			r = spares_start(server, err);
+		if (!r)
 			r = server_listen(server, fd, err);
 		if (!r)
 			fd = -1; /* the daemon's now */
@@ -368,6 +370,7 @@ void api_stop(struct api_server *server)
 	pthread_mutex_unlock(&server->lock);
 	money_stop(server);
 	builds_stop(server);
+	spares_stop(server);
 	watch_stop(server);
 	if (server->socket_path[0])
 		unlink(server->socket_path);

@@ -20,7 +20,7 @@
 struct serve_options {
 	const char *config, *listen, *public_url, *store, *cert, *key, *engine, *script, *isolation;
 	uint32_t sandboxes, memory_mib, vcpu, paused_most, rate, idle;
-	bool check;
+	bool check, no_spares;
 };
 
 static int count_key(void *context, const struct store_api_key *key)
@@ -120,6 +120,8 @@ static void apply_line(const struct serve_options *o, struct api_options *api)
 		api->memory_most_mib = o->memory_mib;
 	if (o->vcpu)
 		api->vcpu_most = o->vcpu;
+	if (o->no_spares)
+		api->spares_most = 0;
 	if (o->paused_most)
 		api->paused_most_s = o->paused_most;
 	if (o->rate)
@@ -210,6 +212,8 @@ static const struct cli_option options[] = {
 		"as sandboxes may be)",
 		"--vcpu 16", cli_u32, offsetof(struct serve_options, vcpu), .least = 1,
 		.most = 65536),
+	CLI_OPTION("no-spares", 0, NULL, "keep no machines ready for sandboxes to come",
+		"--no-spares", cli_flag, offsetof(struct serve_options, no_spares)),
 	CLI_OPTION("paused-most", 0, "N",
 		"stop a sandbox that was paused for N seconds (default: a day)",
 		"--paused-most 86400", cli_u32, offsetof(struct serve_options, paused_most),

@@ -196,6 +196,9 @@ int store_spare_remove(struct store *store, const char *id, struct error *err);
 /* A sandbox that starts takes one of that shape that is ready: its machine then. -ENOENT: none. */
 int store_spare_take(struct store *store, const char *shape, const char *sandbox, char *machine,
 	struct error *err);
+/* It has none after all: the machine of a sandbox that starts is to be made, with that id. */
+int store_sandbox_machine(
+	struct store *store, const char *id, const char *machine, struct error *err);
 int store_spare_each(struct store *store,
 	int (*each)(void *context, const struct store_spare *spare), void *context,
 	struct error *err);

@@ -70,6 +70,18 @@ int store_spare_take(struct store *store, const char *shape, const char *sandbox
 	return store_end(store, r, err);
 }
 
+int store_sandbox_machine(
+	struct store *store, const char *id, const char *machine, struct error *err)
+{
+	int r = store_begin(store, false, err);
+
+	if (r)
+		return r;
+	r = store_execute(store, err, "UPDATE sandbox SET machine = ? WHERE id = ? AND state = 0",
+		"ss", machine, id);
+	return store_changed(store, r, id, NULL, NULL, err);
+}
+
 int store_spare_each(struct store *store,
 	int (*each)(void *context, const struct store_spare *spare), void *context,
 	struct error *err)

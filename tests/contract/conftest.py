@@ -44,9 +44,9 @@ def own_server(has_machines: None) -> Iterator[Callable[..., Server]]:
     for server in made:
         server.close()
     deadline = time.monotonic() + 10  # others' sandboxes on this host come and go as well
-    while empty_cgroups() - before and time.monotonic() < deadline:
+    while (left := empty_cgroups() - before) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not empty_cgroups() - before
+    assert not left
 
 
 @pytest.fixture
