@@ -282,6 +282,8 @@ uint32_t client_exec(struct client *c, const struct exec_options *o)
 		.wall_us = o->wall_us,
 		.output_bytes = o->output_bytes,
 		.file_bytes = o->file_bytes,
+		.cols = o->cols,
+		.rows = o->rows,
 		.cwd = wire_str(o->cwd ? o->cwd : c->dir),
 		.argv = strings(o->argv),
 		.env = strings(o->env ? o->env : plain)};

@@ -67,6 +67,7 @@ struct exec_options {
 	const char *cwd;
 	uint32_t flags;
 	uint64_t cpu_us, wall_us, output_bytes, file_bytes;
+	uint32_t cols, rows;
 };
 uint32_t client_exec(struct client *c, const struct exec_options *o);
 uint32_t client_shell(struct client *c, const char *script, struct exec_options o);
