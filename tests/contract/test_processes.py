@@ -4,9 +4,11 @@
 import asyncio
 import base64
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -254,6 +256,30 @@ def test_too_many_at_once(server: Server, sandbox: str) -> None:
     assert about(server, sandbox, listed[0]["id"], ":signal", {"signal": "KILL"}).status == 200
     assert ended(server, sandbox, listed[0]["id"])["state"] == "killed"
     spawn(server, sandbox, "true")
+
+
+def test_floods_of_many(server: Server, sandbox: str) -> None:
+    """What a monitor keeps is bounded, and it listens to others meanwhile."""
+    noisy = [spawn(server, sandbox, "yes & yes >&2")["id"] for _ in range(12)]
+    unread = server.open(
+        "POST", f"/v1/sandboxes/{sandbox}:exec", {"command": "yes & yes >&2", "stream": True}
+    )
+    least = 0
+    while least < 1_500_000:
+        listed = server.ask("GET", f"/v1/sandboxes/{sandbox}/processes").json["data"]
+        least = min(p["outputBytes"] for p in listed if p["id"] in noisy)
+    assert server.run(sandbox, "echo 1")["stdout"] == "1\n"
+    (keeper,) = server.keeper(sandbox)
+    children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+    names = {p: Path(f"/proc/{p}/comm").read_text() for p in children}
+    monitors = [p for p in children if names[p].startswith("sealmark-mon")]
+    assert monitors
+    for monitor in monitors:
+        peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{monitor}/status").read_text())
+        assert peak and int(peak[1]) < 100_000
+    for process in noisy:
+        assert about(server, sandbox, process, ":signal", {"signal": "SIGKILL"}).status == 200
+    unread.close()
 
 
 def test_they_survive_the_server(own_server: Callable[..., Server]) -> None:

@@ -8,12 +8,16 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import struct
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from people import PASSWORD, Browser, link_of
 from serving import Server
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
@@ -28,8 +32,16 @@ HANDSHAKE = {
 class Socket:
     """A client that can also break the rules."""
 
-    def __init__(self, server: Server, path: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        path: str,
+        headers: dict[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         key = base64.b64encode(os.urandom(16)).decode()
         sent = {
             "Host": f"127.0.0.1:{server.port}",
@@ -38,7 +50,7 @@ class Socket:
             "Sec-WebSocket-Key": key,
             **(headers or {}),
         }
-        lines = "".join(f"{k}: {v}\r\n" for k, v in sent.items())
+        lines = "".join(f"{k}: {v}\r\n" for k, v in sent.items() if v)
         self.socket.sendall(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
         self.file = self.socket.makefile("rb")
         assert b" 101 " in self.file.readline()
@@ -338,4 +350,56 @@ def test_the_server_ends_with_terminals_open(own_server: Callable[..., Server]) 
     terminal.until(b"on\r\non\r\n")
     terminal.close()
     assert wait_for(server, box, process) == "exited"
+    server.ask("DELETE", f"/v1/sandboxes/{box}")
+
+
+def test_a_browser_that_is_signed_in(own_server: Callable[..., Server]) -> None:
+    """It can send no header of its own: the cookie is taken with an Origin of ours only."""
+    server = own_server()
+    browser = Browser(server)
+    fields = {"token": link_of(server), "password": PASSWORD, "name": "Ann"}
+    assert browser.fetch("POST", "/api/setup", fields).status == 200
+    assert browser.sign_in().status == 200
+    path = f"/v1/sandboxes/{server.create()}/terminal"
+    cookie = "; ".join(f"{k}={v}" for k, v in browser.cookies.items())
+    headers = {"Authorization": "", "Cookie": cookie, "Origin": browser.origin}
+    terminal = Socket(server, path + "?command=cat", headers)
+    terminal.send(BINARY, b"typed\n\x04")
+    assert b"typed\r\ntyped\r\n" in b"".join(d for o, d in terminal.rest() if o == BINARY)
+    for origin in ("https://example.org", "null", f"http://127.0.0.1:{server.port + 1}"):
+        answer = browser.ask("GET", path, headers={**HANDSHAKE, "Origin": origin})
+        assert (answer.status, answer.code) == (403, "forbidden"), origin
+    answer = server.ask("GET", path, headers={**HANDSHAKE, "Authorization": "", "Cookie": "x=y"})
+    assert answer.status == 401
+
+
+def test_over_tls(own_server: Callable[..., Server], tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*make, *names, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    server = own_server()
+    box = server.create()
+    assert server.stop() == 0
+    server.start("--tls-cert", str(cert), "--tls-key", str(key))
+    context = ssl.create_default_context(cafile=str(cert))
+    path = f"/v1/sandboxes/{box}/terminal"
+    terminal = Socket(server, path + "?command=cat", tls=context)
+    line = b"x" * 1000
+    for _ in range(100):
+        terminal.send(BINARY, line + b"\n")
+        terminal.until(line + b"\r\n")
+    terminal.send(BINARY, b"\x04")
+    frames = terminal.rest()
+    assert frames[-1][0] == CLOSE
+    assert json.loads([d for o, d in frames if o == TEXT][0])["exitCode"] == 0
+    Socket(server, path, tls=context)  # left open at the end
+    assert server.stop() == 0
+
+
+def test_a_terminal_is_not_idle(own_server: Callable[..., Server]) -> None:
+    server = own_server("--idle", "1")
+    box = server.create()
+    terminal = Socket(server, f"/v1/sandboxes/{box}/terminal?command=sleep+3;+echo+late")
+    assert b"late\r\n" in b"".join(d for o, d in terminal.rest() if o == BINARY)
     server.ask("DELETE", f"/v1/sandboxes/{box}")
