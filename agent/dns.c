@@ -42,7 +42,7 @@ static size_t take_name(const uint8_t *bytes, size_t count, size_t at, char *out
 		label = bytes[at++];
 		if (!label)
 			break;
-		if (label > 63 || label > count - at || n + label + 1 > DNS_NAME_MOST + 1)
+		if (label > 63 || label > count - at || n + (n > 0) + label > DNS_NAME_MOST)
 			return 0;
 		if (n)
 			out[n++] = '.';

@@ -235,7 +235,7 @@ static void test_longest_name_and_odd_bytes(void **state)
 {
 	uint8_t bytes[600] = {[5] = 1}, out[DNS_MESSAGE_MOST];
 	const uint8_t address[4] = {1};
-	struct dns_question q;
+	struct dns_question q, long_one;
 	size_t at = 12;
 
 	/* 3 labels of 63 and one of 61: 253 letters with the dots */
@@ -250,6 +250,15 @@ static void test_longest_name_and_odd_bytes(void **state)
 	bytes[at + 4] = 1;
 	assert_int_equal(dns_parse(bytes, at + 5, &q), 0);
 	assert_int_equal(strlen(q.name), DNS_NAME_MOST);
+	/* one letter more: once it was written behind the end of the name */
+	bytes[12 + 3 * 64] = 62;
+	bytes[at + 2] = 0;
+	bytes[at + 3] = 1;
+	bytes[at + 4] = 0;
+	bytes[at + 5] = 1;
+	bytes[at] = 'a';
+	bytes[at + 1] = 0;
+	assert_int_equal(dns_parse(bytes, at + 6, &long_one), -EBADMSG);
 	/* a dot within a label does not become one between labels */
 	assert_null(strpbrk(q.name + 1, "\n"));
 	assert_int_equal(q.name[0], '?');
