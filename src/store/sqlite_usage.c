@@ -18,6 +18,24 @@ static int rows_end(int r, struct error *err)
 	return 0;
 }
 
+/* Sums over all charges take a while. They have a connection of their own, which reads what is
+ * committed, so that nobody waits for them. */
+static int open_reader(const struct store *store, struct store *out, struct error *err)
+{
+	int r;
+
+	*out = (struct store){.path = store->path};
+	r = sqlite3_open_v2(
+		store->path, &out->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+	if (r == SQLITE_OK)
+		r = sqlite3_busy_timeout(out->db, 5000);
+	if (r == SQLITE_OK)
+		return 0;
+	r = store_error(out, r, err);
+	sqlite3_close_v2(out->db);
+	return r;
+}
+
 static const char *text_of(sqlite3_stmt *s, int column)
 {
 	const char *text = (const char *)sqlite3_column_text(s, column);
@@ -53,13 +71,15 @@ int store_usage_each(struct store *store, const struct store_usage_filter *f,
 	struct error *err)
 {
 	struct store_usage one;
+	struct store reader;
 	sqlite3_stmt *s;
-	int r = 0;
+	int r = open_reader(store, &reader, err);
 
-	pthread_mutex_lock(&store->lock);
-	s = store_prepare(store, err, group_sql[f->group], "siisi", f->payer, f->since_ms,
+	if (r)
+		return r;
+	s = store_prepare(&reader, err, group_sql[f->group], "siisi", f->payer, f->since_ms,
 		f->before_ms, f->label, f->most ? (int64_t)f->most : INT64_C(-1));
-	while (!r && (r = store_row(store, s, err)) == 0) {
+	while (!r && (r = store_row(&reader, s, err)) == 0) {
 		one = (struct store_usage){.key = text_of(s, 0),
 			.name = text_of(s, 1),
 			.sandboxes = sqlite3_column_int64(s, 2),
@@ -71,7 +91,7 @@ int store_usage_each(struct store *store, const struct store_usage_filter *f,
 		r = each(context, &one);
 	}
 	sqlite3_finalize(s);
-	pthread_mutex_unlock(&store->lock);
+	sqlite3_close_v2(reader.db);
 	return rows_end(r, err);
 }
 
@@ -81,11 +101,13 @@ int store_charge_each(struct store *store, const char *payer, int64_t since_ms, 
 	struct error *err)
 {
 	struct store_charge one;
+	struct store reader;
 	sqlite3_stmt *s;
-	int r = 0;
+	int r = open_reader(store, &reader, err);
 
-	pthread_mutex_lock(&store->lock);
-	s = store_prepare(store, err,
+	if (r)
+		return r;
+	s = store_prepare(&reader, err,
 		"SELECT charge.seq, charge.sandbox, payer, sandbox.name, sandbox.labels, lease,"
 		" micros, settled_ms, cpu_price, memory_price, charge.vcpu, charge.memory_mib,"
 		" cpu_us, billed_cpu_us, running_us, coalesce(sandbox.state, 3) = 3"
@@ -93,7 +115,7 @@ int store_charge_each(struct store *store, const char *payer, int64_t since_ms, 
 		" WHERE charge.seq > ?1 AND (?2 IS NULL OR payer = ?2)"
 		" AND settled_ms >= ?3 AND settled_ms < ?4 ORDER BY charge.seq LIMIT ?5",
 		"isiii", after, payer, since_ms, before_ms, (int64_t)limit);
-	while (!r && (r = store_row(store, s, err)) == 0) {
+	while (!r && (r = store_row(&reader, s, err)) == 0) {
 		one = (struct store_charge){.seq = sqlite3_column_int64(s, 0),
 			.name = text_of(s, 3),
 			.labels = text_of(s, 4),
@@ -113,30 +135,32 @@ int store_charge_each(struct store *store, const char *payer, int64_t since_ms, 
 		r = each(context, &one);
 	}
 	sqlite3_finalize(s);
-	pthread_mutex_unlock(&store->lock);
+	sqlite3_close_v2(reader.db);
 	return rows_end(r, err);
 }
 
 int store_charge_sum(
 	struct store *store, const char *payer, int64_t *charged, int64_t *held, struct error *err)
 {
+	struct store reader;
 	sqlite3_stmt *s;
-	int r;
+	int r = open_reader(store, &reader, err);
 
-	pthread_mutex_lock(&store->lock);
-	s = store_prepare(store, err,
+	if (r)
+		return r;
+	s = store_prepare(&reader, err,
 		"SELECT (SELECT coalesce(sum(micros), 0) FROM charge"
 		"  WHERE ?1 IS NULL OR payer = ?1),"
 		" (SELECT coalesce(sum(held_micros), 0) FROM hold"
 		"  WHERE open = 1 AND (?1 IS NULL OR payer = ?1))",
 		"s", payer);
-	r = store_row(store, s, err);
+	r = store_row(&reader, s, err);
 	if (!r) {
 		*charged = sqlite3_column_int64(s, 0);
 		*held = sqlite3_column_int64(s, 1);
 	}
 	sqlite3_finalize(s);
-	pthread_mutex_unlock(&store->lock);
+	sqlite3_close_v2(reader.db);
 	return r;
 }
 
