@@ -12,14 +12,14 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "sdk" / "typescript"
 
 
-def run(*command: object, **options: object) -> str:
+def run(*command: object, cwd: Path = PACKAGE, env: dict[str, str] | None = None) -> str:
     done = subprocess.run(
         [str(word) for word in command],
-        cwd=PACKAGE,
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=170,
-        **options,  # type: ignore[call-overload]
+        env=env,
     )
     assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
     return done.stdout

@@ -35,7 +35,7 @@ export class Settings {
   readonly fetch: typeof fetch | undefined;
   readonly #apiKey: string;
 
-  constructor(options: RuntimeOptions = {}, env: NodeJS.ProcessEnv = process.env) {
+  constructor(options: RuntimeOptions = {}, env: Record<string, string | undefined> = process.env) {
     const named = (name: string) => env[`SEALMARK_${name}`] || env[`RUNTIME_${name}`] || undefined;
     const base = address(options.baseUrl || named("API_URL") || DEFAULT_URL, "baseUrl (SEALMARK_API_URL)");
     this.baseUrl = base.url;

@@ -3,6 +3,8 @@
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import sealmark
 
@@ -23,6 +25,25 @@ def test_the_versions_are_the_same() -> None:
     source = (PACKAGE / "src" / "version.ts").read_text()
     assert named == lock == sealmark.__version__
     assert f'VERSION = "{named}"' in source
+
+
+def test_the_package_alone_has_types(tmp_path: Path) -> None:
+    """A program of somebody who has nothing but the package, and checks its declarations too."""
+    build()
+    package = tmp_path / "node_modules" / "sealmark"
+    shutil.copytree(PACKAGE / "dist", package / "dist")
+    shutil.copy(PACKAGE / "package.json", package)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "program.ts").write_text(
+        'import { type CommandResult, Sandbox } from "sealmark";\n'
+        "export async function run(command: string): Promise<CommandResult> {\n"
+        "  await using box = await Sandbox.create({ vcpu: 1 });\n"
+        "  return box.exec(command);\n"
+        "}\n"
+    )
+    tsc = PACKAGE / "node_modules" / ".bin" / "tsc"
+    options = ["--strict", "--target", "es2022", "--module", "nodenext"]
+    run(tsc, *options, tmp_path / "program.ts", cwd=tmp_path)
 
 
 def test_the_package_is_whole() -> None:
