@@ -3,18 +3,19 @@
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playing import play
 
-from serving import Server
-from support import PROGRAM
+from serving import Server, make_home
+from support import PROGRAM, real_home
 from typescript import PACKAGE as TYPESCRIPT
 from typescript import build as build_typescript
 from typescript import environment as clean_environment
@@ -39,7 +40,7 @@ def run(server: Server, *command: object) -> str:
         env=environment(server),
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=390,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -187,3 +188,47 @@ def test_more_students_than_there_is_room_for_in_typescript(
     server = own_server("--sandboxes", "2")
     out = run(server, "node", typescript / "course.js", 6)
     assert out == "".join(f"student {i}\n" for i in range(6)) + "0 left\n"
+
+
+# --- images -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def builder(has_machines: None) -> Iterator[Server]:
+    """A server with images of its own beside the installed `default`."""
+    server = Server(make_home(), ["--rate", "2000"])
+    (server.home / "images").unlink()
+    (server.home / "images").mkdir(mode=0o755)
+    (server.home / "images" / "default").symlink_to(real_home() / "images" / "default")
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.mark.timeout(400)
+def test_the_image_of_a_course(builder: Server, typescript: Path) -> None:
+    out = run(builder, sys.executable, PYTHON / "examples" / "image.py")
+    assert "cs101-grader@1 is ready\n" in out, out
+    assert "log: " in out
+    assert "openjdk" in out.lower()
+    assert out.endswith("hypothesis\n"), out
+    # the same recipe on the same base is answered at once
+    out = run(builder, "node", typescript / "image.js")
+    assert "cs101-grader@1 is ready\n" in out, out
+    assert "hypothesis\n" in out
+
+
+@pytest.mark.timeout(400)
+def test_a_folder_with_a_dockerfile(builder: Server, tmp_path: Path) -> None:
+    from sealmark import Runtime
+
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.txt").write_text("a\n")
+    (tmp_path / "large").write_bytes(os.urandom(3 << 19))  # beyond one piece
+    with Runtime(builder.key, builder.url) as runtime:
+        image = runtime.images.build(
+            name="folder", dockerfile="FROM default\nCOPY . /course/\n", context_dir=tmp_path
+        )
+        with runtime.sandboxes.create(image=image.id, memory_mib=256) as box:
+            assert box.files.read_text("/course/sub/a.txt") == "a\n"
+            assert box.files.read("/course/large") == (tmp_path / "large").read_bytes()
