@@ -107,6 +107,7 @@ EXPECTED: dict[str, str | tuple[str, ...]] = {
     "x_replaces_folder_python": "passed disk_limit passed",
     "x_stack_of_namespaces_c": "passed",
     "x_strange_instructions_c": "passed",
+    "x_sudo_python": "passed",
     "x_unmaps_everything_c": "passed",
     "x_vsock_flood_c": "passed",
     "x_writes_to_stub_c": ("passed", "passed error passed", "passed ended_early passed"),
