@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 - the audit log: who did what, over HTTP. */
 #include "api/people.h"
 
+#include "base/log.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -22,6 +23,19 @@ struct store_audit audit_of(
 		.detail = detail,
 		.address = q->address,
 		.request = q->id};
+}
+
+void audit_done(struct request *q, const char *action, const char *target, const char *name)
+{
+	json_t *detail = json_pack("{ss*}", "name", name);
+	char *text = json_dumps(detail, JSON_COMPACT);
+	const struct store_audit audit = audit_of(q, action, target, text);
+	struct error err = {0};
+
+	if (store_audit_add(q->server->store, &audit, &err))
+		log_error("%s %s is not in the audit log: %s", action, target, error_message(&err));
+	free(text);
+	json_decref(detail);
 }
 
 static int add_entry(void *context, const struct store_audit *audit)

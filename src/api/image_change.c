@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 - images: tag, untag, delete. */
 #include "api/builds.h"
+#include "api/people.h"
 
 #include "base/text.h"
 
@@ -121,6 +122,8 @@ void images_delete(struct request *q)
 		answer_failure(q, &err);
 	} else {
 		image_build_forget(q->server->home, image->id, NULL);
+		audit_done(
+			q, "image.deleted", q->params[0], request_text(json, "name", image->name));
 		json_object_set_new(json, "state", json_string("deleted"));
 		answer_json(q, 200, json);
 	}

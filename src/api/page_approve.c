@@ -76,12 +76,14 @@ static void facts(struct buffer *out, const struct store_approval *a)
 {
 	static const char *const names[][2] = {{"full", "everything"}, {"read", "reading only"}};
 	const char *access = a->products;
-	char limit[40] = "none";
+	char limit[60] = "none", dollars[40];
 
 	for (size_t i = 0; i < 2; i++)
 		access = strcmp(a->access, names[i][0]) ? access : names[i][1];
-	if (a->daily_limit_micros != STORE_NO_LIMIT)
-		write_dollars(a->daily_limit_micros, limit, sizeof(limit));
+	if (a->daily_limit_micros != STORE_NO_LIMIT) {
+		write_dollars(a->daily_limit_micros, dollars, sizeof(dollars));
+		text_format(limit, sizeof(limit), "%s dollars", dollars);
+	}
 	html(out,
 		"<p>Go on only if the program shows you this code: <code>$</code></p>\n"
 		"<dl>\n<dt>Program</dt><dd>$</dd>\n<dt>On machine</dt><dd>$</dd>\n"

@@ -17,9 +17,9 @@ static const char *query_text(const struct request *q, const char *name)
 
 static const char style[] =
 	":root{color-scheme:light dark;--bg:#f6f7f9;--card:#fff;--text:#1b1f24;--dim:#545d68;"
-	"--line:#c9d0d8;--accent:#0b5cad;--bad:#b3261e}\n"
+	"--line:#c9d0d8;--edge:#737d88;--accent:#0b5cad;--bad:#b3261e}\n"
 	"@media (prefers-color-scheme:dark){:root{--bg:#14171b;--card:#1d2228;--text:#e8ebef;"
-	"--dim:#a7b0bb;--line:#414a55;--accent:#7db8f5;--bad:#ff9d94}"
+	"--dim:#a7b0bb;--line:#414a55;--edge:#8a95a2;--accent:#7db8f5;--bad:#ff9d94}"
 	"button.main{color:#10151b}}\n"
 	"*{box-sizing:border-box}\n"
 	"body{margin:0;background:var(--bg);color:var(--text);"
@@ -31,22 +31,22 @@ static const char style[] =
 	"h1{font-size:1.4rem;margin:.2rem 0 1rem;overflow-wrap:anywhere}\n"
 	"label,legend{display:block;font-weight:600;margin-top:1rem;padding:0}\n"
 	"label.choice{font-weight:400;margin-top:.4rem}\n"
-	"fieldset{border:0;margin:0;padding:0}\n"
+	"fieldset{border:0;margin:1.4rem 0 0;padding:0}\n"
 	"input[type=text],input[type=password]{width:100%;font:inherit;padding:.5rem .6rem;"
-	"color:inherit;background:var(--bg);border:1px solid var(--line);border-radius:6px}\n"
+	"color:inherit;background:var(--bg);border:1px solid var(--edge);border-radius:6px}\n"
 	"input:focus-visible,button:focus-visible,a:focus-visible{outline:3px solid var(--accent);"
 	"outline-offset:2px}\n"
 	"input[aria-invalid]{border-color:var(--bad)}\n"
 	".hint{color:var(--dim);margin:.2rem 0 0;font-size:.9rem}\n"
 	".wrong{color:var(--bad);margin:.3rem 0 0;font-weight:600}\n"
 	"button{font:inherit;font-weight:600;padding:.55rem 1.2rem;margin:1.4rem .6rem 0 0;"
-	"border-radius:6px;border:1px solid var(--line);background:transparent;color:inherit;"
+	"border-radius:6px;border:1px solid var(--edge);background:transparent;color:inherit;"
 	"cursor:pointer}\n"
 	"button.main{background:var(--accent);border-color:var(--accent);color:#fff}\n"
 	"@media (prefers-color-scheme:dark){button.main{color:#10151b}}\n"
 	"dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem 1rem;margin:1rem 0}\n"
 	"dt{color:var(--dim)}dd{margin:0;overflow-wrap:anywhere}\n"
-	"code{font:1.1em ui-monospace,monospace;letter-spacing:.06em}\n"
+	"code{font:1.1em ui-monospace,monospace;letter-spacing:.06em;white-space:nowrap}\n"
 	"a{color:var(--accent)}\n";
 
 void page_style(struct request *q)

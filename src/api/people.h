@@ -119,6 +119,10 @@ json_t *products_list(const char *products);
 struct store_audit audit_of(
 	struct request *q, const char *action, const char *target, const char *detail);
 
+/* An entry for what was done outside the store, so not in one transaction with it; a failure is
+ * logged. `name`, or NULL, is a detail. */
+void audit_done(struct request *q, const char *action, const char *target, const char *name);
+
 /* --- html.c --- */
 /* Adds `template` with each $ in place of the next text, escaped. Ends with NULL. */
 void html(struct buffer *out, const char *template, ...) __attribute__((sentinel));

@@ -93,6 +93,9 @@ def test_versions_and_tags(building: Server) -> None:
     assert (bad.status, bad.code) == (400, "invalid_request")
     deleted = building.ask("POST", f"/v1/images/{second['id']}:delete", {})
     assert deleted.json["state"] == "deleted"
+    log = json.loads(building.command("audit", "--json", "--action", "image.").stdout)
+    assert [(e["action"], e["target"]) for e in log] == [("image.deleted", second["id"])]
+    assert log[0]["who"].startswith("key:")
     assert get(building, second["id"])["error"]["code"] == "image_not_found"
     # the number of a version is never given again
     third = ready(building, name="course", recipe=recipe("echo 3"))
