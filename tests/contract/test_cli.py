@@ -95,6 +95,18 @@ def test_a_sandbox_from_begin_to_end(cli: Cli) -> None:
     assert cli("sandbox", "rm", "--force", box).returncode == 0
 
 
+def test_pause_and_wake(cli: Cli) -> None:
+    box = cli.good("sandbox", "create", "-m", "256M").strip()
+    cli.good("sandbox", "pause", box)
+    assert json.loads(cli.good("sandbox", "get", box, "--json"))["state"] == "paused"
+    cli.good("sandbox", "wake", box, "--wait", "10s")
+    assert cli.good("sandbox", "exec", box, "echo", "awake") == "awake\n"
+    done = cli("sandbox", "stop", box, "no-such-box", "--json")
+    assert done.returncode == USAGE and b"no-such-box" in done.stderr
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [box]
+    cli.good("sandbox", "rm", box)
+
+
 def test_create_says_what_is_wrong(cli: Cli) -> None:
     for args, says in (
         (["--label", "x"], '--label: "x": must be NAME=VALUE'),

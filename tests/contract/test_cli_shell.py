@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from fake_server import Answer, FakeServer, Request, fail, frame, next_frame, say, upgrade
+from serving import Server
 from support import PROGRAM
 
 OURS = 3
@@ -187,3 +188,55 @@ def test_what_breaks_off(
     got, text = start(fake(answer)).end()
     assert got == status
     assert says in text
+
+
+# --- a real one -----------------------------------------------------------------------------------
+
+
+def test_a_terminal_in_a_machine(server: Server, sandbox: str, tmp_path: Path) -> None:
+    env = {
+        **server.environment(),
+        "XDG_CONFIG_HOME": str(tmp_path),
+        "SEALMARK_API_URL": server.url,
+        "SEALMARK_API_KEY": server.key,
+    }
+    shell = Shell(env, sandbox, "bash --norc")
+    try:
+        # what is typed comes back as an echo too: the answer must not look like the question
+        shell.type(b"stty size; tty; echo $((6 * 7))\r")
+        shell.until(b"40 100\r\n")
+        shell.until(b"/dev/pts/")
+        shell.until(b"42\r\n")
+        shell.resize(90, 30)
+        os.kill(shell.process.pid, signal.SIGWINCH)
+        shell.type(
+            b"until [ \"$(stty size)\" = '30 90' ]; do sleep 0.05; done; echo re$((1))sized\r"
+        )
+        shell.until(b"re1sized")
+        # Ctrl-C is the sandbox's: it ends the command there, and nothing here
+        shell.type(b"echo sle$((1))eps; sleep 300\r")
+        shell.until(b"sle1eps")
+        shell.type(b"\x03echo a$((1))live\r")
+        shell.until(b"a1live")
+        shell.type(b"exit 7\r")
+        assert shell.end() == (7, "")
+    finally:
+        shell.close()
+
+
+def test_a_terminal_from_a_pipe(server: Server, sandbox: str, tmp_path: Path) -> None:
+    env = {
+        **server.environment(),
+        "XDG_CONFIG_HOME": str(tmp_path),
+        "SEALMARK_API_URL": server.url,
+        "SEALMARK_API_KEY": server.key,
+    }
+    done = subprocess.run(
+        [PROGRAM, "sandbox", "shell", sandbox],
+        env=env,
+        input=b"echo $((6 * 7))\nexit 5\n",
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 5, done.stderr
+    assert b"42\r\n" in done.stdout
