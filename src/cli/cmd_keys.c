@@ -3,6 +3,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/remote.h"
 #include "cli/store.h"
 #include "store/people.h"
 
@@ -55,8 +56,11 @@ static int run_create(
 	struct store_api_key key;
 	char text[API_KEY_SIZE];
 	struct store *store;
-	int r = cli_open_store(o->store, &store, err);
+	int r;
 
+	if (!o->store && remote_is_elsewhere(err))
+		return CLI_USAGE;
+	r = cli_open_store(o->store, &store, err);
 	if (r)
 		return CLI_OURS;
 	r = api_key_create(store, operands[0], o->access, o->account, text, &key, err);
@@ -115,10 +119,14 @@ static void print_keys(const json_t *list)
 static int run_ls(const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	const struct keys_options *o = options;
-	json_t *list = json_array();
+	json_t *list;
 	struct store *store;
-	int r = cli_open_store(o->store, &store, err);
+	int r;
 
+	if (!o->store && remote_is_elsewhere(err))
+		return CLI_USAGE;
+	list = json_array();
+	r = cli_open_store(o->store, &store, err);
 	if (!r) {
 		r = store_key_each(store, add_key, list, err);
 		store_close(store);
@@ -143,8 +151,11 @@ static int run_revoke(
 		.who = "operator", .action = "key.revoked", .target = operands[0]};
 	struct timespec now;
 	struct store *store;
-	int r = cli_open_store(o->store, &store, err);
+	int r;
 
+	if (!o->store && remote_is_elsewhere(err))
+		return CLI_USAGE;
+	r = cli_open_store(o->store, &store, err);
 	if (r)
 		return CLI_OURS;
 	clock_gettime(CLOCK_REALTIME, &now);

@@ -67,6 +67,8 @@ struct remote_settings {
 
 /* Is a server in use? */
 bool remote_is_set(const struct remote_options *options, const struct remote_settings *settings);
+/* Is the server in use on another host, so that its store is not here? Then with a message. */
+bool remote_is_elsewhere(struct error *err);
 /* From options, environment and login. Missing url or key is no failure. */
 int remote_settings_load(
 	const struct remote_options *options, struct remote_settings *out, struct error *err);

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "base/text.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +24,18 @@
 
 /* --- URLs --- */
 
+/* the begin of an address: a host, and perhaps a port */
 static bool is_loopback(const char *host)
 {
-	return strcmp(host, "localhost") == 0 || text_starts(host, "127.") ||
-	       strcmp(host, "[::1]") == 0;
+	size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+	unsigned char ipv4[4];
+	char name[64];
+
+	if (text_format(name, sizeof(name), "%.*s", (int)n, host))
+		return false;
+	/* 127.example.org is a name like others */
+	return strcmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0 ||
+	       (inet_pton(AF_INET, name, ipv4) == 1 && ipv4[0] == 127);
 }
 
 static int check_parts(CURLU *u, const char *text, char *out, struct error *err)
@@ -294,4 +303,23 @@ int remote_settings_load(
 bool remote_is_set(const struct remote_options *options, const struct remote_settings *settings)
 {
 	return options->url || (settings->url[0] && settings->key[0]);
+}
+
+bool remote_is_elsewhere(struct error *err)
+{
+	const struct remote_options none = {0};
+	struct remote_settings settings;
+	const char *host;
+
+	if (remote_settings_load(&none, &settings, NULL))
+		return false;
+	explicit_bzero(settings.key, sizeof(settings.key));
+	host = strstr(settings.url, "://");
+	if (!host || is_loopback(host + 3))
+		return false;
+	cli_usage(err,
+		"keys of %.200s are made and revoked by a person there, in the browser, or asked "
+		"for with `sealmark login`; --store FILE works on a store of this host",
+		settings.url);
+	return true;
 }

@@ -336,10 +336,23 @@ def test_the_names_of_the_public_client_are_known(cli: Cli) -> None:
     assert cli.good("sandbox", "ls", **names, RUNTIME_API_KEY=key, RUNTIME_API_URL=url + "/")
 
 
+def test_keys_of_another_host_are_not_those_of_the_store_here(cli: Cli) -> None:
+    elsewhere = {"SEALMARK_API_URL": "https://sealmark.example"}
+    for args in (["create", "x"], ["ls"], ["revoke", "x"]):
+        done = cli("keys", *args, **elsewhere)
+        assert done.returncode == USAGE
+        assert b"made and revoked by a person there" in done.stderr
+    assert cli("keys", "ls").returncode == 0
+    store = str(Path(cli.env["SEALMARK_HOME"]) / "sealmark.db")
+    assert cli("keys", "ls", "--store", store, **elsewhere).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("url", "says"),
     [
         ("http://sealmark.example", "in the clear"),
+        ("http://127.sealmark.example", "in the clear"),
+        ("http://localhost.sealmark.example", "in the clear"),
         ("ftp://localhost", "begins with https://"),
         ("https://user:pw@localhost", "only scheme, host and port"),
         ("http://localhost:8080/path", "only scheme, host and port"),

@@ -287,6 +287,40 @@ def test_setup_that_is_not_there(sealmark: Sealmark, tmp_path: Path) -> None:
     assert b"SEALMARK_LIBEXEC" in done.stderr
 
 
+# --- completion -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["sandb"], ["sandbox"]),
+        (["sandbox", "ex"], ["exec", "extend"]),
+        (["sandbox", "exec", "--no"], ["--no-stdin"]),
+        (["sandbox", "exec", "box", "--cw"], ["--cwd"]),
+        (["image", "ls", "--lo"], ["--local"]),
+        (["sandbox", "cp", "REA"], ["README.md"]),
+        (["nonsense", "--x"], []),
+    ],
+    ids=lambda v: " ".join(v),
+)
+def test_completion(sealmark: Sealmark, words: list[str], found: list[str]) -> None:
+    script = """
+        source completions/sealmark.bash
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _sealmark
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", str(PROGRAM), *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=sealmark.environment(),
+    )
+    assert done.stderr == ""
+    assert done.stdout.split() == found
+
+
 # --- the manual -----------------------------------------------------------------------------------
 
 
