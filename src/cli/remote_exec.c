@@ -3,6 +3,7 @@
 #include "cli/remote_stream.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -11,9 +12,10 @@
 #include <string.h>
 
 /*
- * The command is one request, whose answer is a stream of its output. The server ends the command
- * when the connection goes away, so that nothing stays behind after Ctrl-C, or after kill -9 of
- * this program. For the same reason the request is not sent again once it may have arrived.
+ * The command is one request, whose answer is a stream of its output. When the connection is lost,
+ * the command goes on and is followed by its id from where we were; so the request is not sent
+ * again once it may have arrived. Ctrl-C, or a reader of ours that goes away, kills it there. Only
+ * kill -9 of this program leaves it to its time limit and the end of the lease.
  */
 #define INPUT_MOST (2u << 20)
 
@@ -85,6 +87,27 @@ json_t *remote_command_json(const struct remote_exec *e, struct error *err)
 	return body;
 }
 
+/* What we were told to end does not run on there. */
+static void kill_there(struct remote *r, const char *id, const char *process)
+{
+	struct buffer path = {0};
+	struct error err = {0};
+
+	buffer_printf(&path, "/v1/sandboxes/%s/processes/", id);
+	remote_segment(&path, process);
+	buffer_add_text(&path, ":signal");
+	if (remote_call(r,
+		    &(struct remote_call){.method = "POST",
+			    .path = buffer_text(&path),
+			    .body = json_pack("{ss}", "signal", "SIGKILL"),
+			    .anyway = true},
+		    NULL, &err) &&
+		strcmp(remote_code(r), "not_running") != 0 &&
+		strcmp(remote_code(r), "sandbox_stopped") != 0)
+		log_warning("the command goes on there: %s", error_message(&err));
+	buffer_fini(&path);
+}
+
 static int stream(
 	struct remote *r, const struct remote_exec *e, struct remote_output *o, struct error *err)
 {
@@ -111,12 +134,16 @@ static int stream(
 		NULL, err);
 	remote_lines_fini(&lines);
 	/* an end that was told counts, whatever the connection did after it */
+	if (!o->ended && o->process[0] && (!status || remote_output_is_lost(o, status, err)))
+		status = remote_output_follow(o, e->id, o->process, err);
+	if (o->ended && !o->failed)
+		*err = (struct error){0};
 	if (o->ended)
 		return o->status;
-	if (!status && o->again)
-		return remote_output_follow(o, e->id, o->process, err);
+	if (o->process[0] && status >= 128)
+		kill_there(r, e->id, o->process);
 	return status ? status
-		      : cli_ours(err, "the connection ended before the command; it was ended too");
+		      : cli_ours(err, "the connection ended before the command had started");
 }
 
 int remote_exec(struct remote *r, const struct remote_exec *e, struct error *err)
@@ -202,7 +229,8 @@ const struct cli_command cli_sandbox_exec = {
 	.operands = "BOX COMMAND [ARGUMENT]...",
 	.text = "BOX is the id or the name of a sandbox. Output comes as it is written, byte for\n"
 		"byte. Standard input that is a file or a pipe is read to its end (2 MiB at\n"
-		"most) and given to the command. Ctrl-C ends the command.\n"
+		"most) and given to the command. Ctrl-C kills the command; a connection that is\n"
+		"lost does not, and is made again.\n"
 		"\n"
 		"The exit status is that of the command; 128 + N when signal N ended it; 124 at\n"
 		"the time limit; 130 after Ctrl-C; 2 when what was asked is wrong and 3 when the\n"

@@ -14,7 +14,8 @@
 
 #define LINE_MOST (8u << 20)
 #define BLOCK     65536
-#define FOLLOWS   5u /* times in a row that a stream may end without news */
+#define FOLLOWS   5u  /* times in a row that a stream may end without news */
+#define LOSSES    12u /* and that the connection may be lost */
 #define FOLLOW_MS 500
 
 /* --- lines --- */
@@ -110,7 +111,7 @@ static int put_piece(struct remote_output *o, const json_t *event, bool is_err)
 	if (encoded) {
 		r = remote_unbase64(encoded, &raw);
 		if (r)
-			error_set(o->err, -EREMOTEIO,
+			r = error_set(o->err, -EREMOTEIO,
 				"the server's stream has bytes that are not base64");
 		bytes = buffer_bytes(&raw);
 		count = buffer_length(&raw);
@@ -120,8 +121,9 @@ static int put_piece(struct remote_output *o, const json_t *event, bool is_err)
 	else if (!r)
 		r = cli_write_out(is_err ? STDERR_FILENO : STDOUT_FILENO, remote_cancel_fd(o->r),
 			bytes, count);
-	if (r && r != -EPIPE && r != -EINTR && r != -EINVAL)
+	if (r && r != -EPIPE && r != -EINTR && r != -EINVAL && r != -EREMOTEIO)
 		error_sys(o->err, r, "writing the output");
+	o->broken = o->broken || r;
 	o->cursor = json_number(event, "offset") + (int64_t)count;
 	buffer_fini(&raw);
 	return r;
@@ -133,6 +135,7 @@ static int failed(struct remote_output *o, const json_t *event)
 
 	o->status = remote_error(error, json_number(error, "status"), NULL, o->err);
 	o->ended = true;
+	o->failed = true;
 	return 0;
 }
 
@@ -175,10 +178,16 @@ void remote_output_fini(struct remote_output *o)
 	json_decref(o->exit);
 }
 
+/* It was the connection, not what came over it. */
+bool remote_output_is_lost(const struct remote_output *o, int status, const struct error *err)
+{
+	return status == CLI_OURS && !o->broken && !remote_code(o->r)[0] && err->code != -EREMOTEIO;
+}
+
 int remote_output_follow(
 	struct remote_output *o, const char *id, const char *process, struct error *err)
 {
-	unsigned idle = 0;
+	unsigned idle = 0, lost = 0;
 	int status = CLI_OK;
 
 	while (!status && !o->ended && idle < FOLLOWS) {
@@ -203,10 +212,17 @@ int remote_output_follow(
 			NULL, err);
 		buffer_fini(&path);
 		remote_lines_fini(&lines);
-		idle = o->again || o->cursor > before ? 0 : idle + 1;
-		if (!status && !o->ended && idle && !remote_pause(o->r, FOLLOW_MS))
+		if (o->again || o->cursor > before)
+			idle = lost = 0;
+		else
+			idle += !status;
+		if (remote_output_is_lost(o, status, err) && ++lost < LOSSES)
+			status = CLI_OK;
+		if (!status && !o->ended && idle + lost && !remote_pause(o->r, FOLLOW_MS))
 			status = remote_interrupted(o->r);
 	}
+	if (o->ended && !o->failed)
+		*err = (struct error){0};
 	if (!status && !o->ended)
 		status = cli_ours(err, "the output of the process ends before the process does");
 	return status ? status : o->status;

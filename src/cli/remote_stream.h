@@ -26,13 +26,16 @@ struct remote_output {
 	int64_t cursor;               /* bytes that have been written */
 	int64_t limit_ms;             /* of its time, for the message */
 	bool ended, again;            /* ended by its exit; to be followed at the cursor */
+	bool failed;                  /* ended by an error event, which err has */
+	bool broken;                  /* what came makes no sense, or cannot be written */
 	int status;                   /* of the command, when it ended */
 	json_t *exit;                 /* its exit event */
 	struct error *err;
 };
 int remote_output_event(void *context, const json_t *event);
 void remote_output_fini(struct remote_output *o);
-/* Follow a process from the cursor to its end. */
+bool remote_output_is_lost(const struct remote_output *o, int status, const struct error *err);
+/* Follow a process from the cursor to its end, over lost connections. */
 int remote_output_follow(
 	struct remote_output *o, const char *id, const char *process, struct error *err);
 /* The exit status for {exitCode, timedOut, signal, state, outOfMemory}, and what to say of it. */

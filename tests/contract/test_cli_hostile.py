@@ -139,7 +139,8 @@ END = {"type": "exit", "exitCode": 5, "state": "exited"}
         (lines(START, END), 5, ""),
         (lines(START, END, cut=True), 5, ""),
         (lines(START, cut=True), OURS, "cannot reach"),
-        (lines(START), OURS, "ended before the command"),
+        (lines(START), OURS, "ends before the process"),
+        (lines(), OURS, "before the command had started"),
         (lines(b"garbage\n"), OURS, "no JSON"),
         (lines(b"{" + b" " * (9 << 20)), OURS, "without an end"),
         (lines({"type": "stdout", "data": "", "base64": "%%%%"}), OURS, "not base64"),
@@ -157,7 +158,24 @@ def test_streams(
     assert done.returncode == status
     assert says in done.stderr.decode()
     # a command that may have run is not run again
-    assert [r.method for r in server.asked] == ["POST"]
+    assert [r.method for r in server.asked].count("POST") == 1
+
+
+def test_a_lost_connection_is_made_again(fake: Make, run: Callable[..., Done]) -> None:
+    def out(data: str, offset: int) -> dict[str, Any]:
+        return {"type": "stdout", "data": data, "offset": offset}
+
+    server = fake(
+        lines(START, out("ab", 0), cut=True),
+        drop,
+        lines(out("c", 2), {"type": "continue", "processId": "p", "cursor": 3}),
+        lines(out("ö", 3), cut=True),
+        lines(END),
+    )
+    done = run(server, "sandbox", "exec", BOX, "true")
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (5, "abcö", b"")
+    asked = [r.path.split("/")[-1] for r in server.asked[1:]]
+    assert asked == [f"output?cursor={n}&follow=true" for n in (2, 2, 3, 5)]
 
 
 def test_bytes_are_exact(fake: Make, run: Callable[..., Done]) -> None:
