@@ -476,6 +476,85 @@ static void a_crowd_cannot_overshoot(void **state)
 	assert_int_equal(number(f, "SELECT count(*) FROM sandbox"), 50);
 }
 
+/* --- whatever happens --- */
+
+#define BOXES 24
+
+struct box {
+	char id[ID_SIZE];
+	bool lives;
+	uint64_t cpu_us, running_us;
+};
+
+static int64_t held_by_all(struct fixture *f)
+{
+	return number(f, "SELECT coalesce(sum(held_micros), 0) FROM hold WHERE open = 1");
+}
+
+/* The limit is never promised twice, holds are gone with their sandboxes, and the charges are the
+ * exact costs of what was used, to the nearest microdollar. */
+static void random_lives_add_up(void **state)
+{
+	const int64_t most = 5000;
+	struct fixture *f = *state;
+	struct box boxes[BOXES] = {0};
+	int64_t now = NOW, carry = 0, expected = 0, spent_now;
+	struct meter_use before = {0};
+	int made = 0, refused = 0, r;
+
+	srandom(20261129);
+	limit(f, most);
+	for (int step = 0; step < 700; step++) {
+		struct box *box = &boxes[random() % BOXES];
+
+		now += random() % 1000;
+		if (!box->lives) {
+			text_format(box->id, sizeof(box->id), "r%d", made);
+			r = add(f->store, box->id, &submission, now);
+			assert_true(r == 0 || r == STORE_OVER_LIMIT);
+			refused += r != 0;
+			if (r)
+				continue;
+			made++;
+			*box = (struct box){.lives = true};
+			text_format(box->id, sizeof(box->id), "r%d", made - 1);
+			assert_int_equal(
+				store_money_begin(f->store, box->id, 7 * S, 9 * S, NULL), 0);
+			assert_int_equal(store_sandbox_ready(
+						 f->store, box->id, "uml", now, now + 30000, NULL),
+				0);
+		} else if (random() % 2) {
+			box->running_us += (uint64_t)random() % 300000;
+			box->cpu_us += (uint64_t)random() % 300000;
+			seen(f, box->id, box->cpu_us, box->running_us, now);
+		} else if (random() % 2) {
+			r = store_money_renew(
+				f->store, box->id, now + 30000, STORE_NO_CAP, now, NULL);
+			assert_true(r == 0 || r == STORE_OVER_LIMIT);
+		} else {
+			const struct meter_use used = {box->cpu_us, box->running_us};
+
+			assert_int_equal(ends(f, box->id, "requested", now), 0);
+			expected += meter_charge(&submission.meter, &before, &used, &carry);
+			box->lives = false;
+		}
+		spent_now = number(f, "SELECT coalesce(sum(micros), 0) FROM charge");
+		assert_true(spent_now + held_by_all(f) <= most);
+	}
+	for (int i = 0; i < BOXES; i++) {
+		const struct meter_use used = {boxes[i].cpu_us, boxes[i].running_us};
+
+		if (!boxes[i].lives)
+			continue;
+		assert_int_equal(ends(f, boxes[i].id, "requested", now), 0);
+		expected += meter_charge(&submission.meter, &before, &used, &carry);
+	}
+	assert_true(made > 30 && refused > 30);
+	assert_int_equal(held_by_all(f), 0);
+	assert_int_equal(number(f, "SELECT sum(micros) FROM charge"), expected);
+	assert_int_equal(number(f, "SELECT sum(charged_micros) FROM hold"), expected);
+}
+
 /* --- what was used --- */
 
 static int write_usage(void *context, const struct store_usage *u)
@@ -578,6 +657,7 @@ int main(void)
 		TEST(an_extension_over_the_limit_changes_nothing),
 		TEST(who_is_over_is_told),
 		TEST(a_crowd_cannot_overshoot),
+		TEST(random_lives_add_up),
 		TEST(usage_is_summed),
 		TEST(ten_thousand_charges_are_summed_from_an_index),
 	};
