@@ -459,6 +459,8 @@ void account_limits(struct request *q);
 void usage_get(struct request *q);
 void usage_export(struct request *q);
 void openapi_get(struct request *q);
+void events_list(struct request *q);
+void metrics_get(struct request *q);
 void sandboxes_pause(struct request *q);
 void sandboxes_wake(struct request *q);
 void sandboxes_restart(struct request *q);

@@ -99,6 +99,19 @@ static const struct field extend[] = {
 	FIELDS_END,
 };
 
+static const struct field metrics[] = {
+	ONE_OF("range", "15m|1h|6h|24h|7d|30d", .help = "Default 1h; a day at most is kept."),
+	FIELDS_END,
+};
+
+static const struct field events[] = {
+	TEXT("resourceId", 1, 64, .help = "Only of this sandbox."),
+	TEXT("type", 1, 64, .help = "As sandbox.stopped."),
+	LIMIT_FIELD,
+	CURSOR_FIELD,
+	FIELDS_END,
+};
+
 static const struct field wake[] = {
 	INTEGER("timeoutSeconds", 60, 86400, .help = "The new lease; default as it was created."),
 	FIELDS_END,
@@ -432,7 +445,7 @@ const struct route api_routes[] = {
 		sandboxes_restart, nothing, .body = nothing),
 	MISSING("POST", SANDBOX ":fork", "Copy it as it runs"),
 	MISSING("POST", SANDBOX ":snapshot", "Keep its state"),
-	MISSING("GET", SANDBOX "/metrics", "What it used over time"),
+	ROUTE("GET", SANDBOX "/metrics", "What it used over time", metrics_get, metrics),
 
 	ROUTE("POST", SANDBOX ":exec", "Run a command", commands_exec, nothing, .body = exec),
 	ROUTE("POST", SANDBOX "/processes", "Start a process in the background", processes_spawn,
@@ -506,7 +519,7 @@ const struct route api_routes[] = {
 
 	MISSING("GET", "/v1/snapshots", "List snapshots"),
 	MISSING("GET", "/v1/snapshots/{id}", "One snapshot"),
-	MISSING("GET", "/v1/events", "What has happened"),
+	ROUTE("GET", "/v1/events", "What has happened, the newest first", events_list, events),
 
 	/* Programs ask for a key, a person decides: people.h. Answers that hold secrets are not
 	 * kept to be given again. */

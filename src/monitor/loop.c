@@ -312,6 +312,10 @@ static int start(struct monitor *m, const struct monitor_parts *parts)
 	if (!r)
 		r = uv_timer_init(&m->loop, &m->pausing.idle);
 	if (!r)
+		r = uv_timer_init(&m->loop, &m->metrics.timer);
+	if (!r)
+		r = metrics_start(m);
+	if (!r)
 		r = uv_timer_init(&m->loop, &m->processes.waits);
 	if (!r)
 		r = uv_poll_init(&m->loop, &m->keeper_poll, parts->keeper_fd);

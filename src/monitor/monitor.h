@@ -114,6 +114,19 @@ struct pausing {
 	uv_timer_t idle;
 };
 
+#define METRICS_MOST      1440
+#define METRICS_FINE_MS   10000
+#define METRICS_COARSE_MS 60000
+struct metrics_ring {
+	struct wire_sample samples[METRICS_MOST];
+	size_t next, count;
+};
+struct metrics {
+	uv_timer_t timer;
+	uint64_t ticks;
+	struct metrics_ring fine, coarse;
+};
+
 struct monitor {
 	const struct monitor_config *config;
 	uv_loop_t loop;
@@ -139,6 +152,7 @@ struct monitor {
 	uv_timer_t lease, tick, settle;
 
 	struct pausing pausing;
+	struct metrics metrics;
 
 	struct guest guest;
 	struct egress *egress; /* NULL: never a network */
@@ -219,6 +233,11 @@ int pause_message(struct client *c, const struct wire_frame *f, const char **why
 /* The lease is over, or the time that it may be paused. */
 void pause_lease_over(struct monitor *m);
 void pause_answered(struct monitor *m, const struct keeper_answer *answer);
+
+/* metrics.c */
+int metrics_start(struct monitor *m);
+void metrics_begin(struct monitor *m); /* it was handed over: what was before is forgotten */
+void metrics_answer(struct client *c, uint32_t stream, bool coarse);
 
 /* pause_word.c: the keeper's */
 int pause_word_leave(const char *home, const char *id, int64_t for_ms, struct error *err);

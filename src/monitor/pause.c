@@ -234,6 +234,7 @@ static void hand_over(struct monitor *m)
 	m->cpu_before_us += usage.cpu_us;
 	m->started_us = clock_us();
 	m->pausing.total_ms = 0;
+	metrics_begin(m);
 }
 
 static void take_rules(struct monitor *m, const struct wire_mon_rules *rules)
@@ -297,6 +298,7 @@ int pause_message(struct client *c, const struct wire_frame *f, const char **why
 {
 	struct wire_mon_rules rules = {0};
 	struct wire_mon_wake wake = {0};
+	struct wire_mon_metrics metrics = {0};
 	uint32_t stream = f->stream;
 
 	*why = "rules that cannot be";
@@ -322,6 +324,10 @@ int pause_message(struct client *c, const struct wire_frame *f, const char **why
 		ask_pause(c, stream);
 	} else if (f->type == WIRE_MON_WAKE) {
 		ask_wake(c, stream, wake.lease_ms);
+	} else if (f->type == WIRE_MON_METRICS) {
+		metrics_answer(c, stream,
+			wire_get_mon_metrics(f->payload, f->length, &metrics) == 0 &&
+				metrics.coarse);
 	} else {
 		answer_state(c, stream);
 	}
@@ -340,4 +346,5 @@ void pause_init(struct monitor *m)
 void pause_close(struct monitor *m)
 {
 	uv_close((uv_handle_t *)&m->pausing.idle, NULL);
+	uv_close((uv_handle_t *)&m->metrics.timer, NULL);
 }

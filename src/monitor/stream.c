@@ -218,6 +218,7 @@ static int for_monitor(struct client *c, const struct wire_frame *f, const char 
 	case WIRE_MON_PAUSE:
 	case WIRE_MON_WAKE:
 	case WIRE_MON_STATE:
+	case WIRE_MON_METRICS:
 		return pause_message(c, f, why);
 	case WIRE_MON_NETWORK:
 		n = network(c, f, frame, sizeof(frame));

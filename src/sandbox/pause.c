@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define WORD_MOST 64
 
@@ -81,6 +83,33 @@ int sandbox_state(struct sandbox *s, struct sandbox_state *out, struct error *er
 		.busy = m.busy,
 		.left_ms = (int64_t)m.left_ms,
 		.paused_total_ms = (int64_t)m.paused_ms};
+	return 0;
+}
+
+int sandbox_metrics(struct sandbox *s, bool coarse, struct sandbox_metrics *out, struct error *err)
+{
+	uint8_t frame[WIRE_HEADER + 8];
+	struct wire_mon_metrics_reply m;
+	struct operation op;
+	int n, r;
+
+	*out = (struct sandbox_metrics){0};
+	op_begin(s, &op);
+	n = wire_put_mon_metrics(
+		frame, sizeof(frame), op.stream, 0, &(struct wire_mon_metrics){.coarse = coarse});
+	r = ask(s, &op, frame, n, err);
+	if (r)
+		return r;
+	if (op.frame.type != WIRE_MON_METRICS_REPLY ||
+		wire_get_mon_metrics_reply(op.frame.payload, op.frame.length, &m) ||
+		m.samples.count % sizeof(struct wire_sample))
+		return error_set(err, -EPROTO, "the monitor answered something else");
+	out->samples = malloc(m.samples.count + 1);
+	if (!out->samples)
+		return error_set(err, -ENOMEM, "out of memory");
+	memcpy(out->samples, m.samples.bytes, m.samples.count);
+	out->count = m.samples.count / sizeof(struct wire_sample);
+	out->step_ms = (int64_t)m.step_ms;
 	return 0;
 }
 

@@ -132,6 +132,14 @@ struct sandbox_state {
 	int64_t paused_total_ms; /* since it was handed over */
 };
 int sandbox_state(struct sandbox *s, struct sandbox_state *out, struct error *err);
+/* What it used over time, the oldest first, with how it is now: every ten seconds of some hours, or
+ * coarse, every minute of a day. The samples are the caller's to free. */
+struct sandbox_metrics {
+	int64_t step_ms;
+	struct wire_sample *samples;
+	size_t count;
+};
+int sandbox_metrics(struct sandbox *s, bool coarse, struct sandbox_metrics *out, struct error *err);
 /* Without a connection: 1 when it is paused, from when until when by the wall clock (ms since
  * 1970), else 0. */
 int sandbox_look_paused(const char *home, const char *id, int64_t *since_ms, int64_t *until_ms);

@@ -189,6 +189,8 @@ enum wire_process_state {
 	M(MON_WAKE, mon_wake, 0x108, MONITOR)                                                      \
 	M(MON_STATE, mon_state, 0x109, MONITOR)                                                    \
 	M(MON_STATE_REPLY, mon_state_reply, 0x10a, MONITOR)                                        \
+	M(MON_METRICS, mon_metrics, 0x10b, MONITOR)                                                \
+	M(MON_METRICS_REPLY, mon_metrics_reply, 0x10c, MONITOR)                                    \
 	M(MON_SPAWN, mon_spawn, 0x110, MONITOR)                                                    \
 	M(MON_PROCESSES, mon_processes, 0x111, MONITOR)                                            \
 	M(MON_PROCESS, mon_process, 0x112, MONITOR)                                                \
@@ -389,6 +391,16 @@ enum wire_process_state {
 #define WIRE_FIELDS_mon_write(F)  F(str, id) F(u64, offset) F(u32, eof) F(blob, bytes)
 #define WIRE_FIELDS_mon_signal(F) F(str, id) F(u32, signal)
 #define WIRE_FIELDS_mon_resize(F) F(str, id) F(u32, cols) F(u32, rows)
+
+/* The samples are structures of this host: they never leave it. */
+#define WIRE_FIELDS_mon_metrics(F) F(u32, coarse)
+#define WIRE_FIELDS_mon_metrics_reply(F)                                                           \
+	F(u64, step_ms) F(blob, samples /* struct wire_sample, the oldest first */)
+struct wire_sample {
+	int64_t at_ms;   /* since 1970 */
+	uint64_t cpu_us; /* since it was handed over, as all but memory */
+	uint64_t memory_bytes, in_bytes, out_bytes;
+};
 
 /* --- what is generated from the table --- */
 
