@@ -198,6 +198,7 @@ struct api_server {
 	pthread_t watcher;
 	bool watching;
 	int wake_fd, inotify_fd;
+	int64_t sweep_until_ms; /* of clock_ms(): what a killed keeper has left is looked for */
 
 	struct spares *spares; /* NULL: none are made */
 	pthread_t money;
@@ -367,6 +368,8 @@ void spares_stop(struct api_server *server);
 /* watch.c: a thread that reads what keepers leave, and forgets what is old. */
 int watch_start(struct api_server *server, struct error *err);
 void watch_stop(struct api_server *server);
+/* A keeper was killed: what it has left is to be removed. */
+void watch_lost(struct api_server *server);
 
 /* money.c: calls of the create path and of life.c, and a thread that measures. */
 /* What a new sandbox (sizes, created_ms and expires_ms are filled in) is charged by; false: it may

@@ -151,7 +151,6 @@ static int64_t begun_ms(const struct store_sandbox *record)
 int life_settle(struct api_server *server, struct store_sandbox *record, struct error *err)
 {
 	struct sandbox_end end;
-	struct error swept = {0};
 	int r;
 
 	if (record->state == STORE_SANDBOX_STOPPED || is_starting(server, record->id))
@@ -171,8 +170,8 @@ int life_settle(struct api_server *server, struct store_sandbox *record, struct 
 		return r;
 	}
 	/* killed with its keeper: nobody else clears up after it */
-	if (end.reason == SANDBOX_STOPPED_MONITOR_LOST && sandbox_sweep(server->home, &swept) < 0)
-		log_warning("cannot remove leftovers: %s", error_message(&swept));
+	if (end.reason == SANDBOX_STOPPED_MONITOR_LOST)
+		watch_lost(server);
 	r = record_end(server, record->id, &end, err);
 	return r ? r : reload(server, record, err);
 }

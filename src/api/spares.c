@@ -58,8 +58,12 @@ static void wait_gone(struct api_server *server, const char *machine)
 	const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
 	struct sandbox_end end;
 
-	while (sandbox_look(server->home, machine, &end, NULL) == 1 && clock_ms() < deadline)
+	int r;
+
+	while ((r = sandbox_look(server->home, machine, &end, NULL)) == 1 && clock_ms() < deadline)
 		nanosleep(&pause, NULL);
+	if (!r && end.reason == SANDBOX_STOPPED_MONITOR_LOST)
+		watch_lost(server);
 }
 
 void spare_discard(struct api_server *server, const char *machine)
@@ -205,9 +209,11 @@ struct sandbox *spare_take(struct api_server *server, struct store_sandbox *reco
 	if (hash_shape(server, rootfs, record->memory_mib, record->disk_mib, hash) == 0) {
 		while (!s && store_spare_take(
 				     server->store, hash, record->id, record->machine, NULL) == 0) {
-			/* one that has just died is none, and left to itself */
-			if (sandbox_attach(server->home, record->machine, ATTACH_MS, &s, NULL))
+			/* one that has just died is none, and cleared up after */
+			if (sandbox_attach(server->home, record->machine, ATTACH_MS, &s, NULL)) {
 				sandbox_forget(server->home, record->machine);
+				watch_lost(server);
+			}
 		}
 		pthread_mutex_lock(&spares->lock);
 		note_use(spares, hash, rootfs, record);

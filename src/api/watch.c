@@ -4,6 +4,7 @@
 #include "store/people.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/text.h"
@@ -22,10 +23,12 @@
  * when its id is in no record: then it stays. <home>/paused/<id> is there as long as a machine is
  * paused.
  */
-#define EVERY_MS   600000
-#define DAY_MS     INT64_C(86400000)
-#define LIST_MOST  10000
-#define EVENT_DAYS 14 /* that what has happened is kept */
+#define SWEEP_MS     500
+#define SWEEP_FOR_MS 10000
+#define EVERY_MS     600000
+#define DAY_MS       INT64_C(86400000)
+#define LIST_MOST    10000
+#define EVENT_DAYS   14 /* that what has happened is kept */
 
 static void settle_one(struct api_server *server, const char *id)
 {
@@ -162,11 +165,63 @@ static void take_events(struct api_server *server)
 	}
 }
 
+void watch_lost(struct api_server *server)
+{
+	const uint64_t one = 1;
+
+	pthread_mutex_lock(&server->lock);
+	server->sweep_until_ms = clock_deadline_ms(SWEEP_FOR_MS);
+	pthread_mutex_unlock(&server->lock);
+	if (write(server->wake_fd, &one, sizeof(one)) != sizeof(one))
+		log_debug("the watcher is not there");
+}
+
+/* How long to wait for what is told, until `next`; what a killed keeper has left is swept once its
+ * other processes have ended, of which nobody tells. */
+static int patience(struct api_server *server, int64_t next_ms)
+{
+	struct error err = {0};
+	bool sweeping;
+
+	pthread_mutex_lock(&server->lock);
+	sweeping = clock_ms() < server->sweep_until_ms;
+	pthread_mutex_unlock(&server->lock);
+	if (sweeping && sandbox_sweep(server->home, &err) < 0)
+		log_warning("cannot remove leftovers: %s", error_message(&err));
+	return sweeping ? SWEEP_MS : clock_poll_ms(next_ms);
+}
+
+static bool is_stopping(struct api_server *server)
+{
+	bool stopping;
+
+	pthread_mutex_lock(&server->lock);
+	stopping = server->stopping;
+	pthread_mutex_unlock(&server->lock);
+	return stopping;
+}
+
+/* Until `next` comes; false: the server ends. */
+static bool listen_until(struct api_server *server, int64_t next_ms)
+{
+	struct pollfd p[] = {{server->inotify_fd, POLLIN, 0}, {server->wake_fd, POLLIN, 0}};
+	uint64_t count;
+
+	while (clock_ms() < next_ms) {
+		poll(p, 2, patience(server, next_ms));
+		if (p[0].revents)
+			take_events(server);
+		if (p[1].revents && read(server->wake_fd, &count, sizeof(count)) > 0 &&
+			is_stopping(server))
+			return false;
+	}
+	return true;
+}
+
 static void *watch(void *context)
 {
 	struct api_server *server = context;
 	struct error err = {0};
-	struct pollfd p[] = {{server->inotify_fd, POLLIN, 0}, {server->wake_fd, POLLIN, 0}};
 
 	if (store_sandbox_settle_phases(server->store, &err))
 		log_error("%s", error_message(&err));
@@ -176,11 +231,7 @@ static void *watch(void *context)
 		settle_all_words(server);
 		each_live(server, STORE_SANDBOX_LIVE, settle_one);
 		forget_old(server);
-		while (poll(p, 2, EVERY_MS) != 0 && !p[1].revents) {
-			if (p[0].revents)
-				take_events(server);
-		}
-	} while (!p[1].revents);
+	} while (listen_until(server, clock_deadline_ms(EVERY_MS)));
 	return NULL;
 }
 
