@@ -62,21 +62,19 @@ struct query {
 	struct in_addr local;
 };
 
-/* Those on every address come last; without the route they are of no use. */
 static const struct service {
 	uint32_t address;
 	uint16_t port;
 	int type;
 	enum kind kind;
-	bool only_guest;
 } services[] = {
-	{INADDR_LOOPBACK, PORT_HTTP, SOCK_STREAM, PROXY, false},
-	{INADDR_LOOPBACK, PORT_SOCKS, SOCK_STREAM, PROXY, false},
-	{INADDR_ANY, PORT_DNS, SOCK_DGRAM, DNS, true},
-	{INADDR_ANY, PORT_DNS, SOCK_STREAM, DNS, true},
-	{INADDR_ANY, 22, SOCK_STREAM, DIRECT, true},
-	{INADDR_ANY, 80, SOCK_STREAM, DIRECT, true},
-	{INADDR_ANY, 443, SOCK_STREAM, DIRECT, true},
+	{INADDR_LOOPBACK, PORT_HTTP, SOCK_STREAM, PROXY},
+	{INADDR_LOOPBACK, PORT_SOCKS, SOCK_STREAM, PROXY},
+	{INADDR_ANY, PORT_DNS, SOCK_DGRAM, DNS},
+	{INADDR_ANY, PORT_DNS, SOCK_STREAM, DNS},
+	{INADDR_ANY, 22, SOCK_STREAM, DIRECT},
+	{INADDR_ANY, 80, SOCK_STREAM, DIRECT},
+	{INADDR_ANY, 443, SOCK_STREAM, DIRECT},
 };
 #define SERVICES     (sizeof(services) / sizeof(services[0]))
 /* slots of events: connections first */
@@ -749,10 +747,8 @@ static void serve(struct agent *a, size_t i)
 static void switch_on(struct agent *a)
 {
 	for (size_t i = 0; i < SERVICES; i++) {
-		int fd = -1;
+		int fd = egress_listen(services[i].address, services[i].port, services[i].type);
 
-		if (!services[i].only_guest || a->is_guest)
-			fd = egress_listen(services[i].address, services[i].port, services[i].type);
 		egress.ready[i] = false;
 		egress.listeners[i] = fd < 0 ? -1 : fd;
 		if (fd >= 0)
