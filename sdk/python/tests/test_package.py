@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package as it is shipped, and what no case can say."""
 
+import io
 import logging
 import subprocess
 import sys
+import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 from calls import Client
 from scripting import Scripted
 
 import sealmark
-from sealmark._protocol import Lines, Request, pause, retry_delay
+from sealmark._archive import unpack
+from sealmark._protocol import Lines, Request, capacity_delay, pause, retry_delay
 from sealmark._records import Collector, Exited, Output
 from sealmark._settings import resolve
 
@@ -103,6 +108,47 @@ def test_waits_grow_to_a_ceiling_and_differ() -> None:
     named = sealmark.SealmarkError("", retryable=True, retry_after_ms=2000)
     assert pause(named, 0, lambda: 0.0) == 2.0
     assert (pause(named, 9, lambda: 1.0) or 0) > 2.0
+
+
+def test_the_wait_for_room_takes_the_time_named_and_no_more() -> None:
+    full = sealmark.ConflictError("", code="no_capacity", retryable=True, retry_after_ms=60_000)
+    assert capacity_delay(full, 0, 600.0, lambda: 0.0) == 60.0
+    assert capacity_delay(full, 0, 6.0, lambda: 1.0) == 6.0
+
+
+def make_archive(**files: str) -> IO[bytes]:
+    out = tempfile.TemporaryFile()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name.replace("__", "/"))
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
+    out.seek(0)
+    return out
+
+
+def test_a_folder_that_is_there_is_merged_into(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "old").write_text("old")
+    (tmp_path / "d" / "both").write_text("old")
+    (tmp_path / "elsewhere").write_text("elsewhere")
+    (tmp_path / "d" / "link").symlink_to("../elsewhere")
+    with make_archive(d__both="new", d__new="new", d__link="new") as archive:
+        unpack(archive, tmp_path, "refuse")
+    found = {p.name: p.read_text() for p in (tmp_path / "d").iterdir()}
+    assert found == {"old": "old", "both": "new", "new": "new", "link": "new"}
+    assert (tmp_path / "elsewhere").read_text() == "elsewhere"
+
+
+def test_what_is_in_the_way_stops_a_merge_before_it_begins(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    (target / "folder").mkdir(parents=True)
+    (target / "link").symlink_to(tmp_path)
+    for files in ({"a": "1", "folder": "2"}, {"a": "1", "link__x": "2"}):
+        with make_archive(**files) as archive, pytest.raises(sealmark.ArchiveError):
+            unpack(archive, target, "refuse")
+        assert sorted(p.name for p in target.iterdir()) == ["folder", "link"]
+        assert [p.name for p in tmp_path.iterdir()] == ["target"]
 
 
 def test_what_could_be_done_twice_is_not_sent_again() -> None:

@@ -217,13 +217,23 @@ async function lstat(name: string): Promise<Awaited<ReturnType<typeof fs.lstat>>
   }
 }
 
+/** Whether it can be moved there: no folder where a file is, and none through a link. */
+async function checkMerge(source: string, target: string): Promise<void> {
+  for (const entry of await fs.readdir(source, { withFileTypes: true })) {
+    const [from, to] = [path.join(source, entry.name), path.join(target, entry.name)];
+    const there = await lstat(to);
+    if (!there) continue;
+    if (entry.isDirectory() && !there.isDirectory()) throw unsafe(`${to} is in the way, and no folder.`);
+    if (!entry.isDirectory() && there.isDirectory()) throw unsafe(`${to} is in the way, and a folder.`);
+    if (entry.isDirectory()) await checkMerge(from, to);
+  }
+}
+
 /** Moves what is in source into target, over files of the same name. */
 async function merge(source: string, target: string): Promise<void> {
   for (const entry of await fs.readdir(source, { withFileTypes: true })) {
     const [from, to] = [path.join(source, entry.name), path.join(target, entry.name)];
-    const there = entry.isDirectory() ? await lstat(to) : null;
-    if (there && !there.isDirectory()) throw unsafe(`${to} is in the way, and no folder.`);
-    if (there) await merge(from, to);
+    if (entry.isDirectory() && (await lstat(to))) await merge(from, to);
     else await fs.rename(from, to);
   }
 }
@@ -256,6 +266,7 @@ export async function unpack(
       throw unsafe(`The archive is broken: ${code}.`);
     }
     if (there) {
+      await checkMerge(fresh, target);
       await merge(fresh, target);
     } else {
       await fs.chmod(fresh, 0o755);

@@ -223,3 +223,13 @@ export function pause(
   const backoff = Math.min(BACKOFF_MOST_MS, BACKOFF_FIRST_MS * 2 ** Math.min(attempt, 16));
   return backoff * (0.5 + 0.5 * jitter());
 }
+
+/** How long to wait for room; the time named, but not past the end of the wait. */
+export function capacityDelay(
+  error: SealmarkError,
+  attempt: number,
+  leftMs: number,
+  jitter: () => number = Math.random,
+): number {
+  return Math.min(leftMs, pause(error, attempt, jitter) ?? error.retryAfterMs ?? 0);
+}

@@ -4,11 +4,11 @@ import { CAPACITY_CODES, ConnectionError, errorOfAnswer, SealmarkError } from ".
 import { isRecord, type Json } from "./json.js";
 import {
   ANSWER_BYTES,
+  capacityDelay,
   ERROR_BYTES,
   headers,
   Lines,
   parseJson,
-  pause,
   payload,
   type Request,
   retryDelay,
@@ -125,7 +125,7 @@ export class Transport {
       } catch (error) {
         const left = deadline - performance.now();
         if (!(error instanceof SealmarkError) || !CAPACITY_CODES.has(error.code) || left <= 0) throw error;
-        await sleep(Math.min(left, pause(error, attempt) ?? left), request.signal);
+        await sleep(capacityDelay(error, attempt, left), request.signal);
       }
     }
   }

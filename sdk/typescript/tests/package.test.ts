@@ -10,9 +10,10 @@ import * as path from "node:path";
 import { after, before, test } from "node:test";
 import { inspect } from "node:util";
 
-import { pack } from "../src/archive.js";
+import { pack, unpack } from "../src/archive.js";
 import { inPieces } from "../src/files.js";
 import {
+  ArchiveError,
   AuthenticationError,
   ConnectionError,
   InvalidRequestError,
@@ -20,10 +21,10 @@ import {
   type Sandbox,
   SealmarkError,
 } from "../src/index.js";
-import { change, Lines, pause, retryDelay } from "../src/protocol.js";
+import { capacityDelay, change, Lines, pause, retryDelay } from "../src/protocol.js";
 import { Collector, KEPT_BYTES } from "../src/records.js";
 import { Settings } from "../src/settings.js";
-import { readTar, TAR_END } from "../src/tar.js";
+import { padding, readTar, TAR_END, tarHeader } from "../src/tar.js";
 import { Transport } from "../src/transport.js";
 
 let folder: string;
@@ -179,6 +180,48 @@ test("waits grow to a ceiling and differ", () => {
   const named = new SealmarkError("", { retryable: true, retryAfterMs: 2000 });
   assert.equal(pause(named, 0, () => 0), 2000);
   assert.ok((pause(named, 9, () => 1) ?? 0) > 2000);
+});
+
+test("the wait for room takes the time named and no more", () => {
+  const full = new SealmarkError("", { code: "no_capacity", retryable: true, retryAfterMs: 60_000 });
+  assert.equal(capacityDelay(full, 0, 600_000, () => 0), 60_000);
+  assert.equal(capacityDelay(full, 0, 6_000, () => 1), 6_000);
+});
+
+async function* archive(files: Record<string, string>): AsyncGenerator<Uint8Array, void, undefined> {
+  for (const [name, text] of Object.entries(files)) {
+    const content = Buffer.from(text);
+    yield tarHeader({ name, kind: "file", mode: 0o644, size: content.length }, 0);
+    yield content;
+    yield padding(content.length);
+  }
+  yield TAR_END;
+}
+
+test("a folder that is there is merged into", async () => {
+  const target = path.join(folder, "merged");
+  await fs.mkdir(path.join(target, "d"), { recursive: true });
+  for (const name of ["d/old", "d/both", "elsewhere"]) await fs.writeFile(path.join(target, name), "old");
+  await fs.symlink("../elsewhere", path.join(target, "d/link"));
+  await unpack(archive({ "d/both": "new", "d/new": "new", "d/link": "new" }), target, "refuse");
+  const found = await Promise.all(
+    ["d/old", "d/both", "d/new", "d/link", "elsewhere"].map((name) => fs.readFile(path.join(target, name), "utf8")),
+  );
+  assert.deepEqual(found, ["old", "new", "new", "new", "old"]);
+});
+
+test("what is in the way stops a merge before it begins", async () => {
+  const target = path.join(folder, "blocked");
+  await fs.mkdir(path.join(target, "folder"), { recursive: true });
+  await fs.symlink(folder, path.join(target, "link"));
+  const blocked: Record<string, string>[] = [
+    { a: "1", folder: "2" },
+    { a: "1", "link/x": "2" },
+  ];
+  for (const files of blocked) {
+    await assert.rejects(unpack(archive(files), target, "refuse"), ArchiveError);
+    assert.deepEqual((await fs.readdir(target)).sort(), ["folder", "link"]);
+  }
 });
 
 test("what could be done twice is not sent again", () => {

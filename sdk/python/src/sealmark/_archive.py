@@ -201,13 +201,24 @@ def _unpack_into(archive: IO[bytes], root: Path, links: Links, most: int) -> Non
         os.chmod(folder, (mode & 0o777) | 0o700)
 
 
-def _merge(source: Path, target: Path) -> None:
-    """Moves what is in source into target, over files of the same name."""
+def _check_merge(source: Path, target: Path) -> None:
+    """Whether it can be moved there: no folder where a file is, and none through a link."""
     for entry in os.scandir(source):
         to = target / entry.name
         if entry.is_dir(follow_symlinks=False):
             if to.is_symlink() or (to.exists() and not to.is_dir()):
                 raise _refuse(f"{to} is in the way, and no folder.")
+            if to.exists():
+                _check_merge(Path(entry.path), to)
+        elif to.is_dir() and not to.is_symlink():
+            raise _refuse(f"{to} is in the way, and a folder.")
+
+
+def _merge(source: Path, target: Path) -> None:
+    """Moves what is in source into target, over files of the same name."""
+    for entry in os.scandir(source):
+        to = target / entry.name
+        if entry.is_dir(follow_symlinks=False):
             if to.exists():
                 _merge(Path(entry.path), to)
             else:
@@ -249,6 +260,7 @@ def unpack(
                 raise _refuse(f"The archive has a name that cannot be here: {error}.") from None
             raise
         if target.exists():
+            _check_merge(fresh, target)
             _merge(fresh, target)
         else:
             os.chmod(fresh, 0o755)

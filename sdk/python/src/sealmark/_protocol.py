@@ -247,3 +247,13 @@ def pause(
         return named + jitter() * min(1.0, 0.25 * named)
     backoff = min(BACKOFF_MOST_S, BACKOFF_FIRST_S * 2.0 ** min(attempt, 16))
     return backoff * (0.5 + 0.5 * jitter())
+
+
+def capacity_delay(
+    error: SealmarkError, attempt: int, left: float, jitter: Callable[[], float] = random.random
+) -> float:
+    """How long to wait for room, in seconds; the time named, but not past the end of the wait."""
+    delay = pause(error, attempt, jitter)
+    if delay is None:
+        delay = (error.retry_after_ms or 0) / 1000
+    return min(left, delay)

@@ -163,8 +163,10 @@ class Sandbox:
             idempotency_key: a call with the same key and arguments gets the same result and
                 runs nothing, for 24 hours. Not together with the callbacks.
 
-        Without callbacks 64 KiB of each stream are kept (1 MiB if `timeout_ms` is over a
-        minute); with them 16 MiB are. The flags of the result say what is missing.
+        A command is followed, as a stream, if it has callbacks, and always with asyncio unless
+        it has an `idempotency_key`: cancelling the task ends it then, and 16 MiB of each of its
+        streams are kept. Otherwise 64 KiB are (1 MiB if `timeout_ms` is over a minute). The
+        flags of the result say what is missing.
 
         Raises:
             CommandError: with `check`.

@@ -11,7 +11,15 @@ from typing import TypeVar
 import httpx
 
 from .._errors import CAPACITY_CODES, ConnectionError, SealmarkError, error_of_answer
-from .._protocol import ANSWER_BYTES, ERROR_BYTES, Lines, Request, parse_json, pause, retry_delay
+from .._protocol import (
+    ANSWER_BYTES,
+    ERROR_BYTES,
+    Lines,
+    Request,
+    capacity_delay,
+    parse_json,
+    retry_delay,
+)
 from .._records import Json
 from .._settings import Settings
 from ._wait import sleep
@@ -127,8 +135,7 @@ class Transport:
                 left = deadline - time.monotonic()
                 if error.code not in CAPACITY_CODES or left <= 0:
                     raise
-                delay = pause(error, attempt)
-                sleep(min(left, left if delay is None else delay))
+                sleep(capacity_delay(error, attempt, left))
                 attempt += 1
 
     def _again(self, request: Request, once: Callable[[], T]) -> T:
