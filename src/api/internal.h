@@ -21,6 +21,10 @@
  * streams come from a thread of their own through a pipe (stream.c), so that the reader's pace
  * holds back the guest.
  *
+ * What runs in the background is the monitor's (processes.c): streams of its output (follow.c) ask
+ * for more when their reader has taken what came. A terminal (terminal.c) leaves HTTP: its
+ * connection has a thread of ours.
+ *
  * Life of sandboxes (life.c): the record is committed, with the quota, before the machine is
  * started; a thread starts it, detached, and records that it is ready. Ends are learned from the
  * word that keepers leave in <home>/ended (watch.c), and from the lock of a keeper that lives, when

@@ -334,3 +334,19 @@ def test_a_sandbox_that_ends_ends_them(server: Server) -> None:
     last = json.loads(stream.read().splitlines()[-1])
     assert (last["type"], last["error"]["code"]) == ("error", "sandbox_stopped")
     assert about(server, box, process).code == "sandbox_stopped"
+
+
+def test_they_are_paused_with_their_sandbox(server: Server) -> None:
+    """They can be looked at without waking it; what is written to one wakes it."""
+    box = server.create()
+    process = spawn(server, box, "read x; echo got $x; sleep 1000", stdinMode="pipe")["id"]
+    assert server.ask("POST", f"/v1/sandboxes/{box}:pause", {}).json["state"] == "paused"
+    listed = server.ask("GET", f"/v1/sandboxes/{box}/processes")
+    assert [(p["id"], p["state"]) for p in listed.json["data"]] == [(process, "running")]
+    assert about(server, box, process, "/output").json["nextCursor"] == 0
+    assert server.ask("GET", f"/v1/sandboxes/{box}").json["state"] == "paused"
+    assert about(server, box, process, ":write", {"data": "1\n", "offset": 0}).json["offset"] == 2
+    read = about(server, box, process, "/output?waitMs=30000").json
+    assert [c["text"] for c in read["chunks"]] == ["got 1\n"]
+    assert server.ask("GET", f"/v1/sandboxes/{box}").json["state"] == "running"
+    server.ask("DELETE", f"/v1/sandboxes/{box}")
