@@ -188,12 +188,11 @@ static bool is_form(const struct request *q)
 	return type && strncasecmp(type, wanted, n) == 0 && (!type[n] || strchr("; ", type[n]));
 }
 
-json_t *html_form(struct request *q)
+json_t *html_form_parse(const void *bytes, size_t count)
 {
-	const char *p = (const char *)buffer_bytes(&q->body);
-	const char *end = p ? p + buffer_length(&q->body) : p;
+	const char *p = bytes, *end = p ? p + count : p;
 	json_t *form = json_object();
-	bool good = is_form(q);
+	bool good = form != NULL;
 
 	while (good && p && p < end) {
 		const char *stop = memchr(p, '&', (size_t)(end - p));
@@ -205,9 +204,16 @@ json_t *html_form(struct request *q)
 	if (good)
 		return form;
 	json_decref(form);
-	html_message(q, 400, "That did not arrive",
-		"The form could not be read. Go back and try "
-		"again.",
-		NULL);
 	return NULL;
+}
+
+json_t *html_form(struct request *q)
+{
+	json_t *form = is_form(q) ? html_form_parse(buffer_bytes(&q->body), buffer_length(&q->body))
+				  : NULL;
+
+	if (!form)
+		html_message(q, 400, "That did not arrive",
+			"The form could not be read. Go back and try again.", NULL);
+	return form;
 }

@@ -131,7 +131,9 @@ void html_page(struct request *q, int status, const char *title, struct buffer *
 void html_message(
 	struct request *q, int status, const char *title, const char *text, const char *link);
 void html_see_other(struct request *q, const char *location); /* a path of ours */
-/* The form that was sent, as an object of texts; else answers NULL with a page. */
+/* "a=b&c=d" as an object of texts; NULL when it is malformed, no UTF-8, or too much. */
+json_t *html_form_parse(const void *bytes, size_t count);
+/* The form that was sent; else NULL, and answers with a page. */
 json_t *html_form(struct request *q);
 
 /* --- console.c --- */

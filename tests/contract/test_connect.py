@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that ask a person for a key, keys in a person's hands, and the audit log."""
 
+import hashlib
 import html
 import json
 import socket
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +62,31 @@ def test_a_program_gets_its_key_when_a_person_agrees(person: Browser, program: P
     assert kept["name"] == "agent on laptop" and kept["dailyLimitMicros"] == 2_500_000
     again = person.form("/approve", {**fields, "decision": "approve"})
     assert again.status == 410
+
+
+def test_the_public_client_works_with_a_key_that_was_approved(
+    person: Browser, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Saved as the service's own login saves it, for this server; the client is not told of it."""
+    from withruntime import Runtime
+
+    program.start()
+    person.fetch("POST", f"/api/approvals/{program.codes['userCode']}:approve", {})
+    key = program.decrypt(program.poll()["encryptedKey"])
+    url = person.server.url
+    folder = tmp_path / "config" / "runtime-cloud"
+    folder.mkdir(parents=True)
+    folder.chmod(0o700)
+    name = hashlib.sha256(f"{url}\n{url}".encode()).hexdigest()
+    saved = folder / f"{name}.json"
+    saved.write_text(json.dumps({"apiOrigin": url, "key": key}))
+    saved.chmod(0o600)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("RUNTIME_API_URL", url)
+    monkeypatch.setenv("RUNTIME_AUTH_URL", url)
+    monkeypatch.delenv("RUNTIME_API_KEY", raising=False)
+    with Runtime() as runtime:
+        assert runtime.limits.get()["access"] == "full"
 
 
 def test_an_approval_gives_what_was_asked_unless_it_says_otherwise(
