@@ -382,6 +382,32 @@ def test_a_unix_socket(tmp_path: Path) -> None:
         server.close()
 
 
+def test_certificates_are_checked(tmp_path: Path) -> None:
+    server = Server(make_home(), ["--engine", "fake"])
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run(
+        [*make, *name, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True
+    )
+    try:
+        server.start("--tls-cert", str(cert), "--tls-key", str(key))
+        cli = Cli(server, tmp_path)
+        right, wrong = (f"https://{name}:{server.port}" for name in ("localhost", "127.0.0.1"))
+        assert "no sandbox" in cli.good(
+            "sandbox", "ls", "--ca-file", "cert.pem", SEALMARK_API_URL=right
+        )
+        assert cli("whoami", SEALMARK_API_URL=right, SEALMARK_CA_FILE=str(cert)).returncode == 0
+        for url, more in ((right, {}), (wrong, {"SEALMARK_CA_FILE": str(cert)})):
+            done = cli("sandbox", "ls", SEALMARK_API_URL=url, **more)
+            assert done.returncode == OURS
+            assert b"certificate is not trusted" in done.stderr
+        done = cli("sandbox", "ls", "--ca-file", "gone.pem", SEALMARK_API_URL=right)
+        assert done.returncode == OURS and b"gone.pem" in done.stderr
+    finally:
+        server.close()
+
+
 # --- processes ------------------------------------------------------------------------------------
 
 
