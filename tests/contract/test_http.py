@@ -153,7 +153,8 @@ def test_every_field_is_held_to_its_type(server: Server) -> None:
         schema = body_schema(operation)
         if schema is None or not schema["properties"]:
             continue
-        body = {name: wrong[field["type"]] for name, field in schema["properties"].items()}
+        fields = {n: field for n, field in schema["properties"].items() if "type" in field}
+        body = {name: wrong[field["type"]] for name, field in fields.items()}
         issues = check_error(server.ask(method, filled(path), body), 400)["details"]["issues"]
         assert {i["path"] for i in issues} == set(body), path
 
@@ -161,7 +162,7 @@ def test_every_field_is_held_to_its_type(server: Server) -> None:
 def test_every_integer_has_its_limits(server: Server) -> None:
     for method, path, operation in routes(server):
         for name, field in ((body_schema(operation) or {}).get("properties") or {}).items():
-            if field["type"] != "integer":
+            if field.get("type") != "integer":
                 continue
             for value in (field["minimum"] - 1, field["maximum"] + 1):
                 if value >= 2**63:
@@ -189,7 +190,7 @@ def test_every_route_of_a_sandbox_that_is_not_there(server: Server) -> None:
             body = {**body, "sha256": "0" * 64}
         elif path.endswith(":chmod"):
             body = {**body, "mode": "644"}
-        elif method == "PUT":
+        elif method == "PUT" and schema is None:
             body = b"x"
         answer = server.ask(method, f"{filled(path)}?{query}", body)
         assert check_error(answer, 404)["code"] == "not_found", path
