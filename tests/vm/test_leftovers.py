@@ -58,7 +58,8 @@ def family(root: int) -> dict[int, str]:
 def test_killed_at_a_random_moment(vm: Sealmark, seed: int) -> None:
     """Monitor, machine or the command itself: the rest ends and the next start sweeps."""
     dice = random.Random(seed)
-    command = vm.start("sandbox", "run", "--", "sh", "-c", "echo on; exec sleep 60")
+    options = ("--internet",) if seed % 2 else ()  # with a connector, which may be hit too
+    command = vm.start("sandbox", "run", *options, "--", "sh", "-c", "echo on; exec sleep 60")
     # from before there is a monitor until the command in the guest runs
     deadline = time.monotonic() + dice.uniform(0, 0.5)
     while time.monotonic() < deadline:

@@ -261,6 +261,37 @@ static void refusals_are_no_breach(void **state)
 	host_end(&h);
 }
 
+static void connections_at_once_are_limited(void **state)
+{
+	struct wire_mon_network_reply m;
+	struct host h;
+
+	words.count = 0;
+	for (uint32_t id = 1; id <= 200; id++)
+		say_open(id, "192.0.2.77", 80);
+	begin(&h, *state, ON);
+	m = ask_until_refused(&h, 8);
+	assert_int_equal(m.refused, 8);
+	host_end(&h);
+}
+
+/* Each is given up at once, so that only their pace is at fault: 600 would need three seconds. */
+static void connections_in_a_short_time_are_limited(void **state)
+{
+	struct wire_mon_network_reply m;
+	struct host h;
+
+	words.count = 0;
+	for (uint32_t i = 0; i < 600; i++) {
+		say_open(1, "10.0.0.1", 80);
+		SAY(net_close, 1, .error = 0, .why = wire_str(""));
+	}
+	begin(&h, *state, ON);
+	m = ask_until_refused(&h, 1);
+	assert_int_equal(m.connections, 0);
+	host_end(&h);
+}
+
 /* --- bytes --- */
 
 static int listen_on(const char *address, uint32_t *port)
@@ -373,6 +404,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			without_internet_all_is_a_breach, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(refusals_are_no_breach, home_setup, home_teardown),
+		cmocka_unit_test_setup_teardown(
+			connections_at_once_are_limited, home_setup, home_teardown),
+		cmocka_unit_test_setup_teardown(
+			connections_in_a_short_time_are_limited, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(
 			bytes_go_both_ways_and_a_new_policy_resets, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(wrong_policies_are_told, home_setup, home_teardown),
