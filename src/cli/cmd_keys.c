@@ -220,9 +220,8 @@ const struct cli_command cli_keys_revoke = {
 	.name = "keys revoke",
 	.summary = "Refuse a key from now on",
 	.operands = "ID",
-	.text = "ID is what `keys ls` shows. A server that runs refuses it at once; sandboxes "
-		"that\n"
-		"were made with it go on until their leases end.",
+	.text = "ID is what `keys ls` shows. A server that runs refuses it at once, and stops\n"
+		"the sandboxes that were made with it.",
 	.examples = "sealmark keys revoke 5e0c0d0a-6d1b-4f0a-9a53-0a8c7a0f5b11\n",
 	.options = revoke_options,
 	.size = sizeof(struct keys_options),
