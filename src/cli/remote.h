@@ -105,6 +105,7 @@ struct remote_call {
 	const char *again; /* Idempotency-Key; NULL: one is made for a change */
 	bool once;         /* not sent again once it may have arrived */
 	bool anyway;       /* although a signal came */
+	const bool *known; /* a signal waits a moment for this: what was begun can then be ended */
 	bool no_key;
 	/* The bytes of a success instead of JSON, as they come; a negative errno ends the call with
 	 * -EPIPE as 141, else as a failure whose message `err` of the context has. */

@@ -130,6 +130,7 @@ static int stream(
 			.body = body,
 			.on_bytes = remote_lines_feed,
 			.context = &lines,
+			.known = &o->started,
 			.once = true},
 		NULL, err);
 	remote_lines_fini(&lines);

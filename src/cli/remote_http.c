@@ -3,6 +3,7 @@
 #include "cli/remote_internal.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 #define ANSWER_MOST    (16u << 20)
 #define ANSWER_SECONDS 150L
 #define CONNECT_MS     10000L
+#define LEARN_MS       5000
 
 int remote_open_with(const struct remote_settings *settings, struct remote **out, struct error *err)
 {
@@ -238,26 +240,40 @@ static void set_request(CURL *easy, struct exchange *x, struct curl_slist *heade
 		curl_easy_setopt(easy, CURLOPT_TIMEOUT, ANSWER_SECONDS + (long)c->prefer);
 }
 
+/* Has a signal come that ends this call? One that must first learn what it has begun, so that it
+ * can be ended there, goes on for a moment; a call that tidies up goes on. Twice is meant. */
+static bool must_end(struct remote *r, const struct remote_call *call, int64_t *since)
+{
+	int was = r->signal;
+	bool again;
+
+	r->signal = 0;
+	again = remote_interrupted(r) && was;
+	if (!r->signal)
+		r->signal = was;
+	if (!r->signal || again || call->anyway)
+		return again;
+	if (!*since)
+		*since = clock_ms();
+	return !call->known || *call->known || clock_ms() - *since > LEARN_MS;
+}
+
 /* Until it is done or a signal comes. */
-static int drive(struct remote *r, CURLcode *code, bool anyway)
+static int drive(struct remote *r, CURLcode *code, const struct remote_call *call)
 {
 	int running = 1, left;
+	int64_t since = 0;
 	CURLMsg *message;
 
 	while (running) {
 		struct curl_waitfd cancel = {r->cancel_fd, CURL_WAIT_POLLIN, 0};
-		int was = r->signal;
 
 		if (curl_multi_perform(r->multi, &running))
 			return -EIO;
+		if (must_end(r, call, &since))
+			return -EINTR;
 		if (running && curl_multi_poll(r->multi, &cancel, 1, 1000, NULL))
 			return -EIO;
-		/* a second signal ends what goes on in spite of the first */
-		r->signal = 0;
-		if (remote_interrupted(r) && (!anyway || was))
-			return -EINTR;
-		if (!r->signal)
-			r->signal = was;
 	}
 	while ((message = curl_multi_info_read(r->multi, &left))) {
 		if (message->msg == CURLMSG_DONE)
@@ -309,7 +325,7 @@ int remote_exchange(struct remote *r, struct exchange *x, struct error *err)
 	set_server(r->easy, &r->settings, x->call->path, url, sizeof(url));
 	set_request(r->easy, x, headers);
 	curl_multi_add_handle(r->multi, r->easy);
-	result = drive(r, &code, x->call->anyway);
+	result = drive(r, &code, x->call);
 	curl_multi_remove_handle(r->multi, r->easy);
 	curl_slist_free_all(headers);
 	curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &x->status);

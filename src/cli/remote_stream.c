@@ -148,6 +148,7 @@ int remote_output_event(void *context, const json_t *event)
 		remote_print_line(event);
 	if (strcmp(type, "start") == 0) {
 		text_copy(o->process, sizeof(o->process), json_text(event, "processId"));
+		o->started = true;
 	} else if (strcmp(type, "stdout") == 0 || strcmp(type, "stderr") == 0) {
 		if (!o->json)
 			return put_piece(o, event, strcmp(type, "stderr") == 0);

@@ -26,6 +26,7 @@ struct remote_output {
 	int64_t cursor;               /* bytes that have been written */
 	int64_t limit_ms;             /* of its time, for the message */
 	bool ended, again;            /* ended by its exit; to be followed at the cursor */
+	bool started;                 /* its id is known */
 	bool failed;                  /* ended by an error event, which err has */
 	bool broken;                  /* what came makes no sense, or cannot be written */
 	int status;                   /* of the command, when it ended */

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tarfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -176,6 +177,32 @@ def test_a_lost_connection_is_made_again(fake: Make, run: Callable[..., Done]) -
     assert (done.returncode, done.stdout.decode(), done.stderr) == (5, "abcö", b"")
     asked = [r.path.split("/")[-1] for r in server.asked[1:]]
     assert asked == [f"output?cursor={n}&follow=true" for n in (2, 2, 3, 5)]
+
+
+def test_ctrl_c_before_the_command_has_a_name(fake: Make, tmp_path: Path) -> None:
+    """What the server is about to begin is waited for, and ended there."""
+    go = threading.Event()
+
+    def late(_: Request, connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 X\r\n\r\n")
+        go.wait(20)
+        connection.sendall(json.dumps(START).encode() + b"\n")
+        connection.recv(1)
+
+    server = fake(late, say(200, {}))
+    command = subprocess.Popen(
+        [PROGRAM, "sandbox", "exec", BOX, "true"],
+        env=environment(server, tmp_path),
+        stdin=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 20
+    while not server.asked and time.monotonic() < deadline:
+        time.sleep(0.01)
+    command.send_signal(signal.SIGINT)
+    go.set()
+    assert command.wait(20) == 130
+    assert [r.path.split("/")[-1] for r in server.asked] == [f"{BOX}:exec", "p:signal"]
+    assert server.asked[1].json == {"signal": "SIGKILL"}
 
 
 def test_bytes_are_exact(fake: Make, run: Callable[..., Done]) -> None:
