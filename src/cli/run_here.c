@@ -385,7 +385,8 @@ static int exec_in(
 	spec.cwd = run->cwd;
 	spec.uid = run->uid;
 	spec.gid = run->gid;
-	spec.flags = (o->output_bytes ? WIRE_EXEC_OUTPUT_KILL : 0) |
+	/* sudo works in a sandbox; grading is elsewhere */
+	spec.flags = WIRE_EXEC_NEW_PRIVS | (o->output_bytes ? WIRE_EXEC_OUTPUT_KILL : 0) |
 		     (run->uid == 0 ? WIRE_EXEC_PRIVILEGED : 0);
 	spec.cpu_ms = o->cpu_ms;
 	spec.wall_ms = o->timeout_ms;

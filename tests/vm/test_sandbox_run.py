@@ -49,6 +49,11 @@ def test_what_cannot_be_started(vm: Sealmark, argv: list[str], status: int) -> N
     assert argv[0].encode() in done.stderr
 
 
+def test_the_user_is_root_through_sudo(vm: Sealmark) -> None:
+    done = vm.run("sandbox", "run", "--", "sh", "-c", "id -u; sudo -n id -u; sudo -n touch /etc/x")
+    assert (done.returncode, done.stdout) == (0, b"1000\n0\n"), done.stderr
+
+
 # --- streams ----------------------------------------------------------------------------------
 
 
