@@ -199,6 +199,9 @@ def make_home() -> Path:
     """A home of its own with the kernel and the images of the real one."""
     home = Path(tempfile.mkdtemp(prefix="sealmark-"))
     home.chmod(0o755)
-    for name in ("kernels", "images"):
-        (home / name).symlink_to(real_home() / name)
+    (home / "kernels").symlink_to(real_home() / "kernels")
+    # a folder of its own, so that what is built in a test stays in it
+    (home / "images").mkdir(mode=0o755)
+    for image in (real_home() / "images").iterdir():
+        (home / "images" / image.name).symlink_to(image)
     return home

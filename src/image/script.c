@@ -85,7 +85,15 @@ const char image_driver[] =
 	"[ -z \"$rc\" ] || rm -f $rc\n"
 	"rm -rf $R/var/cache/apt/archives/*.deb $R/root/.cache $R/root/.npm\n"
 	"echo 'packing the image'\n"
-	"mkfs.erofs --quiet -x-1 -T" EPOCH_TEXT " --mkfs-time -U00000000-0000-0000-0000-000000000000 \\\n"
+	/* where its disk is full, mkfs.erofs does not end */
+	"need=$(($(cat /sys/class/block/$disk/size) / 2048 + $(df -m --output=used $B/mnt | tail -n 1)))\n"
+	"left=$(df -m --output=avail $B/mnt | tail -n 1)\n"
+	"if [ $need -gt $left ]; then\n"
+	"	echo \"to pack the image takes $need MiB, and $left are left: build with more memory\" >&2\n"
+	"	exit 12\n"
+	"fi\n"
+	"timeout -k 10 1800 mkfs.erofs --quiet -x-1 -T" EPOCH_TEXT " --mkfs-time \\\n"
+	"	-U00000000-0000-0000-0000-000000000000 \\\n"
 	"	--exclude-regex='^(dev|proc|sys|run|tmp)/.' $B/mnt/rootfs.erofs $R >&2\n"
 	"cat $B/mnt/rootfs.erofs >&3\n";
 /* clang-format on */

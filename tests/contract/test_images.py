@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from serving import Answer, Server, make_home
-from support import real_home
 
 # what a build machine gives: bytes with the mark of the file system at its place
 IMAGE = "report " + '"' + "a" * 1024 + "\\xe2\\xe1\\xf5\\xe0" + "b" * 64 + '"'
@@ -24,18 +23,10 @@ FAILS = 'exec "*/.build/driver" stderr "no such package\\nthis step failed\\n" e
 HANGS = 'exec "*/.build/driver" stdout "begun\\n" hang\n'
 
 
-def own_images(home: Path) -> None:
-    """Images of its own beside the installed `default`, so that a build writes nowhere else."""
-    (home / "images").unlink()
-    (home / "images").mkdir(mode=0o755)
-    (home / "images" / "default").symlink_to(real_home() / "images" / "default")
-
-
 @pytest.fixture
 def building(own_server: Callable[..., Server]) -> Iterator[Server]:
     """A server whose builds end at once; `script` says how the next one goes."""
     server = own_server("--engine", "fake", "--require-isolation", "none", start=False)
-    own_images(server.home)
     server.options += ["--script", str(server.home / "script")]
     script(server, BUILDS)
     server.start()
@@ -186,7 +177,6 @@ def test_builds_take_turns(own_server: Callable[..., Server], tmp_path: Path) ->
     server = own_server(
         *("--engine", "fake", "--require-isolation", "none", "--config", str(config)), start=False
     )
-    own_images(server.home)
     server.options += ["--script", str(server.home / "script")]
     script(server, HANGS)
     server.start()
@@ -289,7 +279,6 @@ def test_images_have_a_quota(own_server: Callable[..., Server], tmp_path: Path) 
     server = own_server(
         *("--engine", "fake", "--require-isolation", "none", "--config", str(config)), start=False
     )
-    own_images(server.home)
     server.options += ["--script", str(server.home / "script")]
     script(server, BUILDS)
     big = server.home / "images" / "big" / "1"
@@ -340,7 +329,6 @@ def test_a_context_is_sent_in_pieces(building: Server) -> None:
 @pytest.fixture(scope="module")
 def real(has_machines: None) -> Iterator[Server]:
     server = Server(make_home(), ["--rate", "2000"])
-    own_images(server.home)
     server.start()
     yield server
     server.close()
@@ -438,3 +426,12 @@ def test_a_step_that_fails(client: Any) -> None:
     assert "status 1" in str(failed.value)
     lines = client.images.logs(client.images.list(state="failed").data[0]["id"])["lines"]
     assert "gone: is not in the context" in [line["text"] for line in lines]
+
+
+def test_too_little_memory_is_said(client: Any) -> None:
+    """mkfs.erofs hangs where its disk is full: it is not begun there."""
+    from withruntime import RuntimeError as ClientError
+
+    with pytest.raises(ClientError) as failed:
+        client.images.build(name="tight", recipe={}, build={"memory_mib": 1024})
+    assert "build with more memory" in str(failed.value)
