@@ -83,7 +83,7 @@ def test_what_a_record_says(runtime: Any) -> None:
         assert "SECRET" not in str(info).replace("['SECRET']", "")
         assert (info["memoryMiB"], info["vcpu"], info["timeoutSeconds"]) == (256, 1, 600)
         assert info["isolation"].split()[0] in ("uml", "qemu", "firecracker")
-        assert info["network"]["internet"] is False
+        assert info["network"]["internet"] is True  # the default
         assert info["createdAt"] < info["readyAt"] < info["expiresAt"]
         assert info["endedAt"] is info["stopReason"] is None
 
