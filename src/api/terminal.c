@@ -150,9 +150,9 @@ static int on_piece(
 }
 
 /* send what waits, hear what has come: without asking for more output meanwhile */
-static bool settle(struct terminal *t)
+static bool settle(struct terminal *t, int64_t patience_ms)
 {
-	int64_t until = clock_deadline_ms(STALLED_MS);
+	int64_t until = clock_deadline_ms(patience_ms);
 	struct pollfd p = {.fd = t->fd};
 
 	for (;;) {
@@ -165,7 +165,7 @@ static bool settle(struct terminal *t)
 		if (p.revents & POLLIN)
 			ws_read(t->socket);
 		if (p.revents & POLLOUT)
-			until = clock_deadline_ms(STALLED_MS);
+			until = clock_deadline_ms(patience_ms);
 		if (p.revents & (POLLERR | POLLNVAL))
 			return false;
 	}
@@ -207,7 +207,7 @@ static void part(struct terminal *t)
 	struct pollfd p = {.fd = t->fd, .events = POLLIN};
 	char rest[4096];
 
-	while (settle(t) && poll(&p, 1, clock_poll_ms(until)) > 0)
+	while (settle(t, GOODBYE_MS) && poll(&p, 1, clock_poll_ms(until)) > 0)
 		ws_read(t->socket);
 	if (ws_was_closed(t->socket))
 		return;
@@ -226,7 +226,7 @@ static void serve(struct terminal *t)
 	put_event(t, json_pack("{ss ss}", "type", "ready", "processId", t->process_id));
 	while (ws_has_early(t->socket))
 		ws_read(t->socket);
-	while (r == 0 && settle(t) && !ws_is_closing(t->socket))
+	while (r == 0 && settle(t, STALLED_MS) && !ws_is_closing(t->socket))
 		r = step(t, &err);
 	if (r < 0 && r != -EPIPE)
 		put_failure(t, r, &err);
