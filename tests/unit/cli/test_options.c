@@ -70,7 +70,20 @@ static const struct cli_command with_rest = {
 	.size = sizeof(struct values),
 	.least = 1,
 	.most = UINT32_MAX,
-	.rest = true,
+	.rest = 1,
+	.run = run,
+};
+
+/* the command comes after what it is done in */
+static const struct cli_command with_box = {
+	.name = "exec",
+	.summary = "Run a command there",
+	.operands = "BOX COMMAND [ARGUMENT]...",
+	.options = options,
+	.size = sizeof(struct values),
+	.least = 2,
+	.most = UINT32_MAX,
+	.rest = 2,
 	.run = run,
 };
 
@@ -160,6 +173,17 @@ static void test_end_of_options(void **state)
 	assert_int_equal(operand_count, 3);
 	assert_string_equal(operands[0], "-x");
 	assert_string_equal(operands[1], "--");
+
+	/* options may stand on both sides of the first operand, not after the second */
+	assert_int_equal(PARSE(&with_box, "box", "-v", "ls", "--json"), 0);
+	assert_true(values.verbose);
+	assert_false(values.json);
+	assert_int_equal(operand_count, 3);
+	assert_string_equal(operands[2], "--json");
+	assert_int_equal(PARSE(&with_box, "box", "--", "ls", "--", "-v"), 0);
+	assert_false(values.verbose);
+	assert_int_equal(operand_count, 4);
+	assert_int_equal(PARSE(&with_box, "box"), -EINVAL);
 }
 
 static void test_help_wanted(void **state)
