@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from serving import Server, make_home
-from support import PROGRAM, real_home
+from support import PROGRAM
 
 # what a build machine gives: bytes with the mark of the file system at its place
 IMAGE = "report " + '"' + "a" * 1024 + "\\xe2\\xe1\\xf5\\xe0" + "b" * 64 + '"'
@@ -61,9 +61,6 @@ class Builds:
 @pytest.fixture
 def builds(has_machines: None, tmp_path: Path) -> Iterator[Builds]:
     server = Server(make_home(), ["--engine", "fake", "--require-isolation", "none"])
-    (server.home / "images").unlink()
-    (server.home / "images").mkdir(mode=0o755)
-    (server.home / "images" / "default").symlink_to(real_home() / "images" / "default")
     server.options += ["--script", str(server.home / "script")]
     (server.home / "script").write_text(BUILDS)
     server.start()

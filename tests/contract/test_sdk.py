@@ -15,7 +15,7 @@ import pytest
 from playing import play
 
 from serving import Server, make_home
-from support import PROGRAM, real_home
+from support import PROGRAM
 from typescript import PACKAGE as TYPESCRIPT
 from typescript import build as build_typescript
 from typescript import environment as clean_environment
@@ -195,11 +195,8 @@ def test_more_students_than_there_is_room_for_in_typescript(
 
 @pytest.fixture(scope="module")
 def builder(has_machines: None) -> Iterator[Server]:
-    """A server with images of its own beside the installed `default`."""
+    """A server: its home has a folder of images of its own."""
     server = Server(make_home(), ["--rate", "2000"])
-    (server.home / "images").unlink()
-    (server.home / "images").mkdir(mode=0o755)
-    (server.home / "images" / "default").symlink_to(real_home() / "images" / "default")
     server.start()
     yield server
     server.close()
