@@ -11,6 +11,7 @@ sandboxes at once; podman, where it is installed, runs `true` in the same root f
 """
 
 import argparse
+import hashlib
 import http.client
 import json
 import os
@@ -118,13 +119,14 @@ def bench_use(server: Server, count: int) -> None:
 def bench_upload(server: Server, mib: int) -> None:
     connection, box = Connection(server), server.create(memoryMiB=512, diskMiB=256)
     path, piece = f"/v1/sandboxes/{box}", os.urandom(1 << 20)
+    digest = hashlib.sha256(piece * mib).hexdigest()
 
     def upload() -> None:
-        target = {"path": "/workspace/large", "size": mib << 20}
+        target = {"path": "/workspace/large", "size": mib << 20, "sha256": digest}
         made = connection.ask("POST", f"{path}/uploads", target)
         for i in range(mib):
-            connection.ask("PUT", f"{path}/uploads/{made['id']}?offset={i << 20}", piece)
-        connection.ask("POST", f"{path}/uploads/{made['id']}:commit", {})
+            connection.ask("PUT", f"{path}/uploads/{made['uploadId']}?offset={i << 20}", piece)
+        connection.ask("POST", f"{path}/uploads/{made['uploadId']}:commit", {})
 
     took = timed(upload)
     row(f"upload of {mib} MiB", f"{mib * 1.048576 / took:.0f} MB/s", f"{took:.2f} s")
