@@ -23,6 +23,8 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -154,12 +156,23 @@ def bench_get(server: Server, count: int) -> None:
     server.ask("DELETE", path)
 
 
-def bench_many(count: int) -> None:
+@contextmanager
+def serving(*options: str, spares: tuple[str, ...] = ("--no-spares",)) -> Iterator[Server]:
+    home = make_home()
+    (home / "script").write_text("boot ok\n")
+    options = tuple(str(home / "script") if o == "SCRIPT" else o for o in options)
+    server = Server(home, ["--rate", "100000", *options], spares=list(spares))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def bench_many(server: Server, count: int) -> None:
     """All at once through the public client, which waits for room."""
     from withruntime import Runtime
 
-    server = Server(make_home(), ["--rate", "100000"])
-    server.start()
     failed: list[str] = []
 
     def one(runtime: Any) -> None:
@@ -169,26 +182,14 @@ def bench_many(count: int) -> None:
         except Exception as error:  # noqa: BLE001 - counted, and said
             failed.append(repr(error))
 
-    with Runtime(api_key=server.key, api_url=server.url, wait_for_capacity=600) as runtime:
+    with Runtime(api_key=server.key, base_url=server.url, wait_for_capacity=600) as runtime:
         threads = [threading.Thread(target=one, args=(runtime,)) for _ in range(count)]
-        began = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    took = time.perf_counter() - began
+        took = timed(lambda: [t.start() for t in threads] and [t.join() for t in threads])
     row(f"{count} creates at once", f"{took:.1f} s", f"{len(failed)} failed {failed[:1]}")
-    server.close()
 
 
-def bench_memory(count: int) -> None:
+def bench_memory(server: Server, count: int) -> None:
     """Of the server, over many sandboxes that come and go, on scripted machines."""
-    home = make_home()
-    script = home / "script"
-    script.write_text("boot ok\n")
-    server = Server(home, ["--rate", "100000", "--engine", "fake", "--script", str(script)])
-    server.options += ["--require-isolation", "none"]
-    server.start()
     connection = Connection(server)
 
     def some(number: int) -> None:
@@ -200,7 +201,6 @@ def bench_memory(count: int) -> None:
     before = server_memory(server)
     some(count)
     row(f"server's memory over {count} sandboxes", f"{server_memory(server)} KiB", f"from {before}")
-    server.close()
 
 
 def bench_podman(count: int) -> None:
@@ -221,24 +221,18 @@ def main() -> None:
     quick = parser.parse_args().quick
     count = 8 if quick else 60
     print(f"{platform.release()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
-    server = Server(make_home(), ["--rate", "100000"], spares=[])
-    server.start()
-    try:
+    with serving(spares=()) as server:
         server.ask("DELETE", f"/v1/sandboxes/{server.create(memoryMiB=128)}")
         bench_create(server, "from a spare", count, 0.5)
         bench_use(server, 2 * count)
         bench_upload(server, 10 if quick else 100)
         bench_get(server, 500 if quick else 5000)
-    finally:
-        server.close()
-    server = Server(make_home(), ["--rate", "100000"])
-    server.start()
-    try:
+    with serving() as server:
         bench_create(server, "cold", count, 0.1)
-    finally:
-        server.close()
-    bench_many(20 if quick else 100)
-    bench_memory(50 if quick else 10000)
+        bench_many(server, 20 if quick else 100)
+    fake = ["--engine", "fake", "--script", "SCRIPT", "--require-isolation", "none"]
+    with serving(*fake) as server:
+        bench_memory(server, 50 if quick else 10000)
     bench_podman(3 if quick else 20)
 
 
