@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 - Dockerfiles: FROM, RUN, COPY, ENV, WORKDIR, USER, ARG. */
-#include "image/plan.h"
+#include "image/dockerfile_internal.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -21,207 +20,6 @@
  *
  * One stage. An ARG before FROM stays known after it.
  */
-#define BLANKS        " \t\v\f"
-#define HEREDOCS_MOST 16
-#define WORD_MOST     128
-
-struct parse {
-	struct image_plan *plan;
-	const struct image_dockerfile *source;
-	const char *at, *end; /* what is not read yet */
-	unsigned next;        /* number of the line at `at` */
-	unsigned line;        /* where the instruction began */
-	char escape;
-	char *user; /* NULL: root */
-	struct error *err;
-};
-
-static int fail(const struct parse *p, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static int fail(const struct parse *p, const char *format, ...)
-{
-	char text[400];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
-	return error_set(p->err, -EINVAL, "Dockerfile:%u: %s", p->line, text);
-}
-
-/* -EINVAL has its message; others get one. */
-static int fail_code(const struct parse *p, int r)
-{
-	if (r == -E2BIG)
-		return fail(p, "too much: at most %u instructions, %u files, %u variables",
-			IMAGE_STEPS_MOST, IMAGE_FILES_MOST, IMAGE_VARIABLES_MOST);
-	return r == -ENOMEM ? error_set(p->err, r, "out of memory") : r;
-}
-
-/* --- lines --- */
-
-/* The next physical line without its end. */
-static bool read_line(struct parse *p, const char **line, size_t *count)
-{
-	const char *nl;
-
-	if (p->at >= p->end)
-		return false;
-	nl = memchr(p->at, '\n', (size_t)(p->end - p->at));
-	*line = p->at;
-	*count = (size_t)((nl ? nl : p->end) - p->at);
-	p->at = nl ? nl + 1 : p->end;
-	p->next++;
-	if (*count && (*line)[*count - 1] == '\r')
-		(*count)--;
-	return true;
-}
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\v' || c == '\f' || c == '\r';
-}
-
-static void trim(const char **line, size_t *count)
-{
-	while (*count && is_blank((*line)[0])) {
-		(*line)++;
-		(*count)--;
-	}
-	while (*count && is_blank((*line)[*count - 1]))
-		(*count)--;
-}
-
-/* "# escape=`" in the first lines */
-static void read_directives(struct parse *p)
-{
-	const char *line, *start = p->at;
-	size_t count;
-	unsigned next = p->next;
-
-	while (read_line(p, &line, &count)) {
-		char text[64], *equals;
-
-		trim(&line, &count);
-		if (!count || line[0] != '#' || count >= sizeof(text))
-			break;
-		memcpy(text, line + 1, count - 1);
-		text[count - 1] = 0;
-		equals = strchr(text, '=');
-		if (!equals)
-			break;
-		*equals++ = 0;
-		equals += strspn(equals, BLANKS);
-		if (strncasecmp(text + strspn(text, BLANKS), "escape", 6) == 0 && *equals == '`')
-			p->escape = '`';
-		start = p->at;
-		next = p->next;
-	}
-	p->at = start;
-	p->next = next;
-}
-
-/* The next instruction, its lines joined; 1, 0 at the end, or negative. */
-static int read_instruction(struct parse *p, struct buffer *out)
-{
-	const char *line, *raw;
-	size_t count, raw_count;
-	bool goes_on = false;
-	int r;
-
-	buffer_clear(out);
-	while (read_line(p, &raw, &raw_count)) {
-		line = raw;
-		count = raw_count;
-		trim(&line, &count);
-		if (!count || line[0] == '#')
-			continue;
-		if (!goes_on)
-			p->line = p->next - 1;
-		else /* what a line begins with is part of the instruction */
-			line = raw;
-		count = (size_t)(raw + raw_count - line);
-		while (count && is_blank(line[count - 1]))
-			count--;
-		goes_on = line[count - 1] == p->escape;
-		r = buffer_add(out, line, count - goes_on);
-		if (r)
-			return fail_code(p, -ENOMEM);
-		if (!goes_on)
-			break;
-	}
-	return buffer_length(out) ? 1 : 0;
-}
-
-/* --- heredocs --- */
-
-struct heredoc {
-	char word[WORD_MOST];
-	bool strips;  /* <<-: tabs at the beginning go */
-	bool literal; /* its word is quoted */
-	bool last;    /* nothing follows it in the line */
-};
-
-/* The heredocs that `text` begins, in order. */
-static size_t find_heredocs(const char *text, struct heredoc *out)
-{
-	size_t found = 0;
-
-	for (const char *p = text; (p = strstr(p, "<<")) && found < HEREDOCS_MOST;) {
-		struct heredoc *h = &out[found];
-		char quote = 0;
-		size_t n = 0;
-
-		p += 2;
-		if (*p == '<') { /* a here-string */
-			p += strspn(p, "<");
-			continue;
-		}
-		h->strips = *p == '-';
-		p += *p == '-';
-		if (*p == '"' || *p == '\'')
-			quote = *p++;
-		while (isalnum((unsigned char)p[n]) || p[n] == '_' || p[n] == '.')
-			n++;
-		if (!n || n >= WORD_MOST || isdigit((unsigned char)p[0]) ||
-			(quote && p[n] != quote))
-			continue;
-		memcpy(h->word, p, n);
-		h->word[n] = 0;
-		h->literal = quote;
-		p += n + (quote != 0);
-		h->last = !p[strspn(p, BLANKS)];
-		found++;
-	}
-	return found;
-}
-
-/* Its lines, with their ends; `closing` also the last one, for a shell. */
-static int read_heredoc(struct parse *p, const struct heredoc *h, bool closing, struct buffer *out)
-{
-	const char *line;
-	size_t count, tabs;
-	int r = 0;
-
-	while (!r && read_line(p, &line, &count)) {
-		for (tabs = 0; h->strips && tabs < count && line[tabs] == '\t'; tabs++)
-			;
-		if (count - tabs == strlen(h->word) &&
-			memcmp(line + tabs, h->word, count - tabs) == 0) {
-			if (closing)
-				r = buffer_printf(out, "%s\n", h->word);
-			return fail_code(p, r);
-		}
-		if (closing)
-			tabs = 0; /* the shell does it */
-		r = buffer_add(out, line + tabs, count - tabs);
-		if (!r)
-			r = buffer_add(out, "\n", 1);
-	}
-	return r ? fail_code(p, -ENOMEM) : fail(p, "the heredoc %s does not end", h->word);
-}
-
 /* --- the rest of an instruction --- */
 
 /* its words, variables put in; *out holds them one after the other, each with its NUL */
@@ -230,7 +28,8 @@ static int read_words(const struct parse *p, const char *rest, struct buffer *ou
 	struct error err = {0};
 	int r = image_dockerfile_expand(p->plan, rest, p->escape, true, out, &err);
 
-	return r == -EINVAL ? fail(p, "%s", error_message(&err)) : fail_code(p, r);
+	return r == -EINVAL ? dockerfile_fail(p, "%s", error_message(&err))
+			    : dockerfile_fail_code(p, r);
 }
 
 static const char *next_word(const struct buffer *words, const char *word)
@@ -248,7 +47,7 @@ static int read_one(const struct parse *p, const char *what, const char *rest, s
 	const char *word = r ? NULL : next_word(out, NULL);
 
 	if (!r && (!word || !*word || next_word(out, word)))
-		return fail(p, "%s takes one word", what);
+		return dockerfile_fail(p, "%s takes one word", what);
 	return r;
 }
 
@@ -280,16 +79,16 @@ static int do_from(struct parse *p, const char *rest)
 	if (r)
 		;
 	else if (p->plan->base)
-		r = fail(p, "a second FROM: builds have one stage here");
+		r = dockerfile_fail(p, "a second FROM: builds have one stage here");
 	else if (!word || !*word || strlen(word) > 128)
-		r = fail(p, "FROM takes the reference of an image, as FROM default");
+		r = dockerfile_fail(p, "FROM takes the reference of an image, as FROM default");
 	else if (word[0] == '-')
-		r = fail(p, "FROM %.60s is not supported: FROM IMAGE [AS NAME]", word);
+		r = dockerfile_fail(p, "FROM %.60s is not supported: FROM IMAGE [AS NAME]", word);
 	else if (as && (strcasecmp(as, "as") != 0 || !next_word(&words, as) ||
 			       next_word(&words, next_word(&words, as))))
-		r = fail(p, "FROM is not understood: FROM IMAGE [AS NAME]");
+		r = dockerfile_fail(p, "FROM is not understood: FROM IMAGE [AS NAME]");
 	else
-		r = (p->plan->base = strdup(word)) ? 0 : fail_code(p, -ENOMEM);
+		r = (p->plan->base = strdup(word)) ? 0 : dockerfile_fail_code(p, -ENOMEM);
 	buffer_fini(&words);
 	return r;
 }
@@ -307,7 +106,7 @@ static int do_arg(struct parse *p, const char *rest)
 
 		if (text_format(name, sizeof(name), "%.*s", (int)n, word) ||
 			!image_is_variable(name)) {
-			r = fail(p, "ARG %.60s: not the name of a variable", word);
+			r = dockerfile_fail(p, "ARG %.60s: not the name of a variable", word);
 			break;
 		}
 		given = json_string_value(json_object_get(p->source->arguments, name));
@@ -319,7 +118,8 @@ static int do_arg(struct parse *p, const char *rest)
 				value = NULL; /* an ENV stands above it */
 		}
 		if (value)
-			r = fail_code(p, image_plan_variable(p->plan, name, value, true));
+			r = dockerfile_fail_code(
+				p, image_plan_variable(p->plan, name, value, true));
 	}
 	buffer_fini(&words);
 	return r;
@@ -335,17 +135,17 @@ static int do_env_old(struct parse *p, const char *rest)
 	int r;
 
 	if (text_format(name, sizeof(name), "%.*s", (int)n, rest) || !image_is_variable(name))
-		return fail(p, "ENV %.60s: not the name of a variable", rest);
+		return dockerfile_fail(p, "ENV %.60s: not the name of a variable", rest);
 	rest += n + strspn(rest + n, BLANKS);
 	if (!*rest)
-		return fail(p, "ENV %s has no value", name);
+		return dockerfile_fail(p, "ENV %s has no value", name);
 	r = image_dockerfile_expand(p->plan, rest, p->escape, false, &value, &err);
 	if (r == -EINVAL)
-		r = fail(p, "%s", error_message(&err));
+		r = dockerfile_fail(p, "%s", error_message(&err));
 	if (!r)
 		r = image_plan_variable(p->plan, name, (const char *)buffer_bytes(&value), false);
 	buffer_fini(&value);
-	return fail_code(p, r);
+	return dockerfile_fail_code(p, r);
 }
 
 static int do_env(struct parse *p, const char *rest)
@@ -363,9 +163,10 @@ static int do_env(struct parse *p, const char *rest)
 		if (!equals ||
 			text_format(name, sizeof(name), "%.*s", (int)(equals - word), word) ||
 			!image_is_variable(name))
-			r = fail(p, "ENV %.60s: must be NAME=VALUE", word);
+			r = dockerfile_fail(p, "ENV %.60s: must be NAME=VALUE", word);
 		else
-			r = fail_code(p, image_plan_variable(p->plan, name, equals + 1, false));
+			r = dockerfile_fail_code(
+				p, image_plan_variable(p->plan, name, equals + 1, false));
 	}
 	buffer_fini(&words);
 	return r;
@@ -386,7 +187,7 @@ static int do_workdir(struct parse *p, const char *rest)
 	if (!r)
 		path = image_path_clean(here(p), (const char *)buffer_bytes(&words));
 	if (!r && !path)
-		r = fail(p, "WORKDIR: the path is too long");
+		r = dockerfile_fail(p, "WORKDIR: the path is too long");
 	step = r ? NULL : image_plan_step(p->plan, IMAGE_STEP_DIRECTORY, &r);
 	if (step) {
 		step->line = p->line;
@@ -397,7 +198,7 @@ static int do_workdir(struct parse *p, const char *rest)
 	}
 	free(path);
 	buffer_fini(&words);
-	return fail_code(p, r);
+	return dockerfile_fail_code(p, r);
 }
 
 /* user[:group], of names or numbers */
@@ -418,7 +219,7 @@ static int do_user(struct parse *p, const char *rest)
 	const char *user = (const char *)buffer_bytes(&words);
 
 	if (!r && !is_user(user))
-		r = fail(p, "USER %.60s: must be a name or a number", user);
+		r = dockerfile_fail(p, "USER %.60s: must be a name or a number", user);
 	if (!r) {
 		free(p->user);
 		p->user = strcmp(user, "root") && strcmp(user, "0") ? strdup(user) : NULL;
@@ -431,16 +232,16 @@ static int do_user(struct parse *p, const char *rest)
 static int run_text(struct parse *p, const char *rest, struct buffer *out)
 {
 	struct heredoc docs[HEREDOCS_MOST];
-	size_t count = find_heredocs(rest, docs);
+	size_t count = dockerfile_heredocs(rest, docs);
 	bool whole = count == 1 && text_starts(rest, "<<") && docs[0].last;
 	int r = 0;
 
 	if (!count)
-		return fail_code(p, buffer_add_text(out, rest));
+		return dockerfile_fail_code(p, buffer_add_text(out, rest));
 	if (!whole)
-		r = fail_code(p, buffer_printf(out, "%s\n", rest));
+		r = dockerfile_fail_code(p, buffer_printf(out, "%s\n", rest));
 	for (size_t i = 0; i < count && !r; i++)
-		r = read_heredoc(p, &docs[i], !whole, out);
+		r = dockerfile_heredoc(p, &docs[i], !whole, out);
 	return r;
 }
 
@@ -454,7 +255,7 @@ static int do_run(struct parse *p, const char *rest)
 	int r = 0;
 
 	if (rest[0] == '-')
-		r = fail(p, "RUN %.*s is not supported", (int)strcspn(rest, "= "), rest);
+		r = dockerfile_fail(p, "RUN %.*s is not supported", (int)strcspn(rest, "= "), rest);
 	step = r ? NULL : image_plan_step(p->plan, IMAGE_STEP_RUN, &r);
 	if (step) {
 		step->line = p->line;
@@ -477,7 +278,7 @@ static int do_run(struct parse *p, const char *rest)
 	}
 	json_decref(list);
 	buffer_fini(&text);
-	return fail_code(p, r);
+	return dockerfile_fail_code(p, r);
 }
 
 /* COPY <<NAME target: a file of what follows */
@@ -488,13 +289,13 @@ static int copy_heredoc(struct parse *p, const struct heredoc *h, const char *ta
 	struct error err = {0};
 	char *name = NULL;
 	size_t index;
-	int r = read_heredoc(p, h, false, &body);
+	int r = dockerfile_heredoc(p, h, false, &body);
 
 	if (!r && !h->literal && buffer_length(&body)) {
 		r = image_dockerfile_expand(
 			p->plan, buffer_text(&body), p->escape, false, &text, &err);
 		if (r == -EINVAL)
-			r = fail(p, "%s", error_message(&err));
+			r = dockerfile_fail(p, "%s", error_message(&err));
 		else if (!r)
 			buffer_clear(&body), r = buffer_add(&body, buffer_bytes(&text),
 						     buffer_length(&text) - 1);
@@ -517,7 +318,7 @@ static int copy_heredoc(struct parse *p, const struct heredoc *h, const char *ta
 	}
 	buffer_fini(&body);
 	buffer_fini(&text);
-	return fail_code(p, r);
+	return dockerfile_fail_code(p, r);
 }
 
 struct copy {
@@ -544,14 +345,14 @@ static int copy_options(struct parse *p, const char **rest, struct copy *copy)
 			   strspn(value + 8, "01234567") == strlen(value + 8)) {
 			copy->mode = (int)strtoul(value + 8, NULL, 8);
 		} else if (!r) {
-			r = fail(p,
+			r = dockerfile_fail(p,
 				"COPY %.60s is not supported (--chown=USER[:GROUP] and "
 				"--chmod=OCTAL are)",
 				value);
 		}
 		buffer_fini(&words);
 		if (r)
-			return fail_code(p, r);
+			return dockerfile_fail_code(p, r);
 		*rest += n;
 		*rest += strspn(*rest, BLANKS);
 	}
@@ -574,7 +375,8 @@ static int copy_words(struct parse *p, const char *rest, struct buffer *words)
 				p->plan, json_string_value(item), p->escape, false, words, &err);
 	}
 	json_decref(list);
-	return r == -EINVAL ? fail(p, "%s", error_message(&err)) : fail_code(p, r);
+	return r == -EINVAL ? dockerfile_fail(p, "%s", error_message(&err))
+			    : dockerfile_fail_code(p, r);
 }
 
 static int copy_files(struct parse *p, struct image_step *step, const struct buffer *words)
@@ -588,22 +390,23 @@ static int copy_files(struct parse *p, struct image_step *step, const struct buf
 		count++;
 	}
 	if (count < 2)
-		return fail(p, "COPY takes SOURCE... TARGET");
+		return dockerfile_fail(p, "COPY takes SOURCE... TARGET");
 	for (word = next_word(words, NULL); word != target && !r; word = next_word(words, word)) {
 		const char *source = word + strspn(word, "/");
 
 		if (!*source)
 			source = ".";
 		if (!image_is_beneath(source))
-			return fail(p, "COPY %.60s: must be in the context, without \"..\"", word);
+			return dockerfile_fail(
+				p, "COPY %.60s: must be in the context, without \"..\"", word);
 		r = image_step_word(step, source, strlen(source));
 	}
 	step->into = count > 2 || text_ends(target, "/") || strcmp(target, ".") == 0 ||
 		     text_ends(target, "/.");
 	if (!r && !*target)
-		return fail(p, "COPY takes SOURCE... TARGET");
+		return dockerfile_fail(p, "COPY takes SOURCE... TARGET");
 	if (!r && !(step->target = image_path_clean(here(p), target)))
-		return fail(p, "COPY: the path is too long");
+		return dockerfile_fail(p, "COPY: the path is too long");
 	return r;
 }
 
@@ -620,9 +423,10 @@ static int do_copy(struct parse *p, const char *rest)
 		r = copy_words(p, rest, &words);
 	first = r ? NULL : next_word(&words, NULL);
 	target = first ? next_word(&words, first) : NULL;
-	if (!r && text_starts(rest, "<<") && find_heredocs(rest, docs) == 1) {
+	if (!r && text_starts(rest, "<<") && dockerfile_heredocs(rest, docs) == 1) {
 		if (!target || next_word(&words, target) || copy.owner)
-			r = fail(p, "COPY <<%s takes one TARGET, and no --chown", docs[0].word);
+			r = dockerfile_fail(
+				p, "COPY <<%s takes one TARGET, and no --chown", docs[0].word);
 		else
 			r = copy_heredoc(p, &docs[0], target, copy.mode);
 	} else if (!r) {
@@ -638,7 +442,7 @@ static int do_copy(struct parse *p, const char *rest)
 	}
 	free(copy.owner);
 	buffer_fini(&words);
-	return fail_code(p, r);
+	return dockerfile_fail_code(p, r);
 }
 
 /* --- the table --- */
@@ -664,7 +468,7 @@ static int take(struct parse *p, const char *text)
 	char name[32];
 
 	if (text_format(name, sizeof(name), "%.*s", (int)n, text))
-		return fail(p, "%.30s... is no instruction", text);
+		return dockerfile_fail(p, "%.30s... is no instruction", text);
 	for (char *c = name; *c; c++)
 		*c = (char)toupper((unsigned char)*c);
 	if (p->source->no_start && (!strcmp(name, "CMD") || !strcmp(name, "HEALTHCHECK")))
@@ -673,12 +477,13 @@ static int take(struct parse *p, const char *text)
 		if (strcmp(instructions[i].name, name) != 0)
 			continue;
 		if (!p->plan->base && !instructions[i].before_from)
-			return fail(p, "%s before FROM", name);
+			return dockerfile_fail(p, "%s before FROM", name);
 		if (!*rest)
-			return fail(p, "%s takes something", name);
+			return dockerfile_fail(p, "%s takes something", name);
 		return instructions[i].take(p, rest);
 	}
-	return fail(p, "%s is not supported (FROM, RUN, COPY, ENV, WORKDIR, USER, ARG are%s)", name,
+	return dockerfile_fail(p,
+		"%s is not supported (FROM, RUN, COPY, ENV, WORKDIR, USER, ARG are%s)", name,
 		strcmp(name, "ADD") == 0 ? "; COPY does it for files" : "");
 }
 
@@ -697,19 +502,20 @@ int image_dockerfile_parse(
 	int r;
 
 	if (source->count > IMAGE_DOCKERFILE_MOST)
-		return fail(&p, "is larger than %u KiB", IMAGE_DOCKERFILE_MOST >> 10);
+		return dockerfile_fail(&p, "is larger than %u KiB", IMAGE_DOCKERFILE_MOST >> 10);
 	if (memchr(source->text, 0, source->count) || !text_is_utf8(source->text, source->count))
-		return fail(&p, "is no text");
-	read_directives(&p);
-	while ((r = read_instruction(&p, &text)) > 0) {
-		r = buffer_text(&text) ? take(&p, buffer_text(&text)) : fail_code(&p, -ENOMEM);
+		return dockerfile_fail(&p, "is no text");
+	dockerfile_directives(&p);
+	while ((r = dockerfile_instruction(&p, &text)) > 0) {
+		r = buffer_text(&text) ? take(&p, buffer_text(&text))
+				       : dockerfile_fail_code(&p, -ENOMEM);
 		if (r)
 			break;
 	}
 	if (!r && !plan->base)
-		r = fail(&p, "has no FROM; begin with FROM default");
+		r = dockerfile_fail(&p, "has no FROM; begin with FROM default");
 	if (!plan->workdir && !r && !(plan->workdir = strdup(plan->cwd)))
-		r = fail_code(&p, -ENOMEM);
+		r = dockerfile_fail_code(&p, -ENOMEM);
 	buffer_fini(&text);
 	free(p.user);
 	return r;
