@@ -168,7 +168,9 @@ long proxy_http(const uint8_t *bytes, size_t count, struct proxy_target *target,
 	*out_count = 0;
 	if (!size)
 		return count >= PROXY_HEAD_MOST ? -E2BIG : 0;
-	line_end = memmem(line, size, "\r\n", 2);
+	line_end = line ? memmem(line, size, "\r\n", 2) : NULL;
+	if (!line_end)
+		return -EPROTO;
 	space = memchr(line, ' ', (size_t)(line_end - line));
 	version = space ? memrchr(line, ' ', (size_t)(line_end - line)) : NULL;
 	if (!space || version <= space || !is_token(line, (size_t)(space - line)) ||

@@ -147,7 +147,7 @@ struct route {
 	uint64_t bytes_most; /* the body is bytes, not JSON */
 	unsigned flags;
 	int status;          /* of a success, for openapi.json; 0: 200 */
-	const char *answers; /* media type of a success; NULL: application/json */
+	const char *answers; /* media types of a success, "a|b"; NULL: application/json */
 };
 extern const struct route api_routes[]; /* ends with method NULL */
 

@@ -87,15 +87,29 @@ static void add_parameters(json_t *list, const struct route *route)
 				      f->required, "schema", schema(f)));
 }
 
+/* "application/json|text/csv": what a success may be */
+static json_t *contents(const char *types)
+{
+	json_t *all = json_object();
+	const char *kind;
+	size_t n;
+
+	for (const char *p = types; *p; p += n, p += *p == '|') {
+		n = strcspn(p, "|");
+		kind = strncmp(p, "application/json", n) == 0 ? "object" : "string";
+		json_object_setn_new(all, p, n, json_pack("{s{ss}}", "schema", "type", kind));
+	}
+	return all;
+}
+
 static json_t *operation(const struct route *route)
 {
 	json_t *parameters = json_array(), *o, *responses;
 	char status[16];
 
 	snprintf(status, sizeof(status), "%d", route->status ? route->status : 200);
-	responses = json_pack("{s{ss s{s{s{ss}}}}}", status, "description", "Done", "content",
-		route->answers ? route->answers : "application/json", "schema", "type",
-		route->answers ? "string" : "object");
+	responses = json_pack("{s{ss so}}", status, "description", "Done", "content",
+		contents(route->answers ? route->answers : "application/json"));
 	json_object_set_new(
 		responses, "default", json_pack("{ss}", "$ref", "#/components/responses/Error"));
 	if (!route->handle) {

@@ -421,7 +421,8 @@ const struct route api_routes[] = {
 	ROUTE("GET", "/v1/me", "Who this key is", account_me, nothing),
 	ROUTE("GET", "/v1/limits", "What this key and this host may have at once", account_limits,
 		nothing),
-	ROUTE("GET", "/v1/usage", "What was used, and what is held", usage_get, usage),
+	ROUTE("GET", "/v1/usage", "What was used, and what is held", usage_get, usage,
+		.answers = "application/json|text/csv"),
 	ROUTE("GET", "/v1/usage/export", "Charges, page by page", usage_export, usage_export_query),
 
 	ROUTE("POST", "/v1/sandboxes", "Create a sandbox", sandboxes_create, nothing,
