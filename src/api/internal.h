@@ -357,8 +357,9 @@ void answer_no_room(struct request *q, int r, const char *limit, const struct er
 /* spares.c */
 /* Stop a machine that is no sandbox's any more, and forget it. */
 void spare_discard(struct api_server *server, const char *machine);
-/* What an earlier server has left. */
-void spares_adopt(struct api_server *server);
+/* What an earlier server has left: listed before this one makes any. */
+struct spare_list *spares_list(struct api_server *server);
+void spares_adopt(struct api_server *server, struct spare_list *list); /* frees it */
 /* terminal.c: end them all, and wait for it. */
 void terminals_stop(struct api_server *server);
 /* A machine that is ready for a record that starts, which has it then; NULL: there is none, and the

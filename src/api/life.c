@@ -29,13 +29,16 @@ static bool is_starting(struct api_server *server, const char *id)
 	return found;
 }
 
+/* -EALREADY: another thread starts it */
 static int add_starting(struct api_server *server, const char *id)
 {
 	void *more;
 	int r = 0;
 
 	pthread_mutex_lock(&server->lock);
-	if (server->starting_count == server->starting_room) {
+	for (size_t i = 0; i < server->starting_count && !r; i++)
+		r = strcmp(server->starting[i], id) == 0 ? -EALREADY : 0;
+	if (!r && server->starting_count == server->starting_room) {
 		more = realloc(server->starting, (server->starting_room + 64) * ID_SIZE);
 		if (more) {
 			server->starting = more;
@@ -330,8 +333,11 @@ static int spawn(struct api_server *server, const char *id, const char *before, 
 
 int life_start(struct api_server *server, const char *id, struct error *err)
 {
-	return add_starting(server, id) ? error_set(err, -ENOMEM, "out of memory")
-					: spawn(server, id, "", err);
+	int r = add_starting(server, id);
+
+	if (r == -EALREADY)
+		return 0;
+	return r ? error_set(err, r, "out of memory") : spawn(server, id, "", err);
 }
 
 int life_restart(struct api_server *server, const struct store_sandbox *record, char *taken,
@@ -345,8 +351,10 @@ int life_restart(struct api_server *server, const struct store_sandbox *record, 
 	json_decref(spec);
 	id_uuid(machine);
 	/* from before the record says so: nobody must look for a machine that is not there yet */
-	if (add_starting(server, record->id))
-		return error_set(err, -ENOMEM, "out of memory");
+	r = add_starting(server, record->id);
+	if (r)
+		return r == -EALREADY ? error_set(err, -ESTALE, "it is being started")
+				      : error_set(err, r, "out of memory");
 	r = store_sandbox_restart(
 		server->store, record, machine, &server->quota, api_now_ms(), lease_ms, taken, err);
 	if (r) {

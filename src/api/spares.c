@@ -92,21 +92,21 @@ static void give_up(struct api_server *server, const char *machine)
 
 /* --- what there is --- */
 
-struct list {
+struct spare_list {
 	struct store_spare all[LIST_MOST];
 	size_t count;
 };
 
 static int add_spare(void *context, const struct store_spare *spare)
 {
-	struct list *list = context;
+	struct spare_list *list = context;
 
 	if (list->count < LIST_MOST)
 		list->all[list->count++] = *spare;
 	return 0;
 }
 
-static void read_list(struct api_server *server, struct list *list)
+static void read_list(struct api_server *server, struct spare_list *list)
 {
 	struct error err = {0};
 
@@ -116,7 +116,7 @@ static void read_list(struct api_server *server, struct list *list)
 }
 
 /* Those that run and are not about to end. */
-static size_t count_live(const struct list *list, const char *shape, uint64_t *memory_mib)
+static size_t count_live(const struct spare_list *list, const char *shape, uint64_t *memory_mib)
 {
 	size_t count = 0;
 
@@ -131,14 +131,21 @@ static size_t count_live(const struct list *list, const char *shape, uint64_t *m
 	return count;
 }
 
-void spares_adopt(struct api_server *server)
+struct spare_list *spares_list(struct api_server *server)
+{
+	struct spare_list *list = calloc(1, sizeof(*list));
+
+	if (list)
+		read_list(server, list);
+	return list;
+}
+
+void spares_adopt(struct api_server *server, struct spare_list *list)
 {
 	struct sandbox_end end;
-	struct list list;
 
-	read_list(server, &list);
-	for (size_t i = 0; i < list.count; i++) {
-		const struct store_spare *s = &list.all[i];
+	for (size_t i = 0; list && i < list->count; i++) {
+		const struct store_spare *s = &list->all[i];
 
 		/* one that was being started is not waited for */
 		if (s->state != STORE_SPARE_READY || !server->options.spares_most)
@@ -146,6 +153,7 @@ void spares_adopt(struct api_server *server)
 		else if (sandbox_look(server->home, s->id, &end, NULL) != 1)
 			give_up(server, s->id);
 	}
+	free(list);
 }
 
 /* --- shapes --- */
@@ -264,7 +272,7 @@ static void prune(struct spares *spares)
 	struct api_server *server = spares->server;
 	uint64_t memory = 0, left = memory_left(server);
 	struct sandbox_end end;
-	struct list list;
+	struct spare_list list;
 	size_t count;
 
 	read_list(server, &list);
@@ -289,7 +297,7 @@ static bool choose(struct spares *spares, struct shape *out)
 	struct api_server *server = spares->server;
 	uint64_t memory = 0, left = memory_left(server), most = memory_most(server);
 	int64_t now = clock_ms(), newest = 0;
-	struct list list;
+	struct spare_list list;
 
 	read_list(server, &list);
 	if (count_live(&list, NULL, &memory) >= server->options.spares_most ||
@@ -444,7 +452,7 @@ int spares_start(struct api_server *server, struct error *err)
 void spares_stop(struct api_server *server)
 {
 	struct spares *spares = server->spares;
-	struct list list;
+	struct spare_list list;
 
 	if (!spares)
 		return;

@@ -116,8 +116,7 @@ static void adopt(struct api_server *server, const char *id)
 	store_sandbox_fini(&record);
 }
 
-static void each_live(struct api_server *server, unsigned states,
-	void (*act)(struct api_server *server, const char *id))
+static struct ids list_records(struct api_server *server, unsigned states)
 {
 	const struct store_sandbox_filter filter = {.states = states, .limit = LIST_MOST};
 	struct ids ids = {0};
@@ -125,6 +124,12 @@ static void each_live(struct api_server *server, unsigned states,
 
 	if (store_sandbox_each(server->store, &filter, add_id, &ids, &err))
 		log_error("%s", error_message(&err));
+	return ids;
+}
+
+static void each_of(struct api_server *server, struct ids ids,
+	void (*act)(struct api_server *server, const char *id))
+{
 	for (size_t i = 0; i < ids.count; i++)
 		act(server, ids.list[i]);
 	free(ids.list);
@@ -218,18 +223,41 @@ static bool listen_until(struct api_server *server, int64_t next_ms)
 	return true;
 }
 
-static void *watch(void *context)
+/* What a server that is gone had under way. It is listed before this one begins anything: what is
+ * its own must not be taken for the other's, and started or ended a second time. */
+struct legacy {
+	struct api_server *server;
+	struct ids records;
+	struct spare_list *spares;
+};
+
+static struct legacy *list_legacy(struct api_server *server)
 {
-	struct api_server *server = context;
+	struct legacy *legacy = calloc(1, sizeof(*legacy));
 	struct error err = {0};
 
+	if (!legacy)
+		return NULL;
 	if (store_sandbox_settle_phases(server->store, &err))
 		log_error("%s", error_message(&err));
-	spares_adopt(server);
-	each_live(server, 1u << STORE_SANDBOX_STARTING | 1u << STORE_SANDBOX_STOPPING, adopt);
+	legacy->server = server;
+	legacy->records =
+		list_records(server, 1u << STORE_SANDBOX_STARTING | 1u << STORE_SANDBOX_STOPPING);
+	legacy->spares = spares_list(server);
+	return legacy;
+}
+
+static void *watch(void *context)
+{
+	struct legacy *legacy = context;
+	struct api_server *server = legacy->server;
+
+	spares_adopt(server, legacy->spares);
+	each_of(server, legacy->records, adopt);
+	free(legacy);
 	do {
 		settle_all_words(server);
-		each_live(server, STORE_SANDBOX_LIVE, settle_one);
+		each_of(server, list_records(server, STORE_SANDBOX_LIVE), settle_one);
 		forget_old(server);
 	} while (listen_until(server, clock_deadline_ms(EVERY_MS)));
 	return NULL;
@@ -237,6 +265,7 @@ static void *watch(void *context)
 
 int watch_start(struct api_server *server, struct error *err)
 {
+	struct legacy *legacy;
 	char path[PATH_MAX];
 	int r;
 
@@ -256,9 +285,16 @@ int watch_start(struct api_server *server, struct error *err)
 		return r;
 	if (inotify_add_watch(server->inotify_fd, path, IN_MOVED_TO | IN_DELETE) < 0)
 		return error_sys(err, errno, "%s: cannot be watched", path);
-	r = pthread_create(&server->watcher, NULL, watch, server);
-	if (r)
+	legacy = list_legacy(server);
+	r = legacy ? pthread_create(&server->watcher, NULL, watch, legacy) : ENOMEM;
+	if (r) {
+		if (legacy) {
+			free(legacy->records.list);
+			free(legacy->spares);
+		}
+		free(legacy);
 		return error_sys(err, r, "cannot start a thread");
+	}
 	server->watching = true;
 	return 0;
 }

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes and their server: killed, started again, ended by all that can end them."""
 
+import fcntl
 import os
+import shutil
 import signal
+import sqlite3
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from serving import Answer, Server
+from support import BUILD
 
 
 def test_a_killed_server_finds_its_sandboxes(own_server: Callable[..., Server]) -> None:
@@ -113,6 +120,59 @@ def test_a_create_whose_server_is_killed_is_made_once(own_server: Callable[..., 
         assert server.run(ready["id"], "echo 1")["stdout"] == "1\n"
         assert server.ask("DELETE", f"/v1/sandboxes/{ready['id']}").status == 200
         headers["Idempotency-Key"] = uuid.uuid4().hex
+
+
+def hold_starts(folder: Path) -> Path:
+    """Helpers whose monitors write a line to `starts`, and begin when `gate` is not locked."""
+    given = os.environ.get("SEALMARK_LIBEXEC")
+    monitor = Path(given or BUILD / "src/monitor") / "sealmark-monitor"
+    folder.mkdir()
+    shutil.copy(Path(given or BUILD / "agent") / "agent.cpio", folder)
+    script = folder / "sealmark-monitor"
+    script.write_text(
+        "#!/bin/sh\n"
+        f"echo start >>'{folder}/starts'\n"
+        f"flock -s '{folder}/gate' true\n"
+        f"exec '{monitor}'\n"
+    )
+    script.chmod(0o755)
+    return folder
+
+
+def test_what_is_begun_while_an_old_server_is_cleared_up_after(
+    own_server: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = own_server()
+    server.kill()
+    # a machine that the dead server was starting, whose keeper does not end for a while: what
+    # else there was is looked at after it
+    machine = str(uuid.uuid4())
+    spare = server.home / "sandboxes" / machine
+    spare.mkdir(parents=True)
+    with sqlite3.connect(server.home / "sealmark.db") as db:
+        db.execute("INSERT INTO spare VALUES (?, '', 128, 0, 0)", (machine,))
+    db.close()
+    helpers = hold_starts(tmp_path / "helpers")
+    monkeypatch.setenv("SEALMARK_LIBEXEC", str(helpers))
+    keeper = os.open(spare, os.O_RDONLY)
+    fcntl.flock(keeper, fcntl.LOCK_EX)
+    with (helpers / "gate").open("w") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        server.start()
+        box = server.ask("POST", "/v1/sandboxes", {"memoryMiB": 128}).json["id"]
+        os.close(keeper)
+        deadline = time.monotonic() + 20
+        while spare.exists() or not (helpers / "starts").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    running = server.ask("GET", f"/v1/sandboxes/{box}?waitFor=running&timeoutSeconds=60").json
+    assert running["state"] == "running"
+    assert server.run(box, "echo 1")["stdout"] == "1\n"
+    # it is the new server's, and not one more that the old one had under way
+    assert (helpers / "starts").read_text() == "start\n"
+    server.kill()
+    server.start()
+    assert server.run(box, "echo 2")["stdout"] == "2\n"
 
 
 def test_sigterm_leaves_sandboxes_alone(own_server: Callable[..., Server]) -> None:
