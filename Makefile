@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 # the distribution's Python runs meson and the tests, whatever else PATH holds first
 export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
 
-.PHONY: all help demo check bench install deb clean
+.PHONY: all help web demo check bench install deb clean
 
 all: $(BUILD)/build.ninja
 	$(NINJA) -C $(BUILD)
@@ -18,12 +18,16 @@ $(BUILD)/build.ninja:
 
 help:
 	@echo 'make            build into $(BUILD)/'
+	@echo 'make web        build the console for the browser (needs npm), which serve then shows'
 	@echo 'make demo       install what is needed (as root), build, set up, grade the example class'
 	@echo 'make check      everything that can be checked: style, unit, scenario, vm, hostile, fuzz'
 	@echo 'make bench      the benches of SPECIFICATION.md'
 	@echo 'make install    install under PREFIX (default /usr/local), below DESTDIR if set'
 	@echo 'make deb        a Debian package, in build/deb/'
 	@echo 'make clean      remove the build folders; what setup made stays in $$SEALMARK_HOME'
+
+web:
+	scripts/web
 
 demo:
 	scripts/demo $(BUILD)

@@ -29,7 +29,7 @@ from support import (
     what_stays,
 )
 
-MUST_RUN = {"vm", "hostile", "contract"}
+MUST_RUN = {"vm", "hostile", "contract", "web"}
 PR_SET_CHILD_SUBREAPER = 36
 
 # --- collection and skips ---------------------------------------------------------------------

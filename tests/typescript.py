@@ -2,14 +2,14 @@
 """The TypeScript SDK, built: its dependencies by the lock file, once for each lock."""
 
 import functools
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[1] / "sdk" / "typescript"
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "sdk" / "typescript"
 
 
 def run(*command: object, cwd: Path = PACKAGE, env: dict[str, str] | None = None) -> str:
@@ -26,11 +26,7 @@ def run(*command: object, cwd: Path = PACKAGE, env: dict[str, str] | None = None
 
 
 def install() -> None:
-    digest = hashlib.sha256((PACKAGE / "package-lock.json").read_bytes()).hexdigest()
-    stamp = PACKAGE / "node_modules" / f".sealmark-{digest[:16]}"
-    if not stamp.exists():
-        run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-        stamp.touch()
+    run(ROOT / "scripts" / "npm-ci", PACKAGE)
 
 
 def readme_blocks() -> list[str]:

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who did what, the newest first.
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+
+import { get, withQuery, type Page } from "./api";
+import { Empty, Failure, useLoad, when } from "./ui";
+
+interface Entry {
+  seq: number;
+  time: string;
+  who: string;
+  action: string;
+  target: string;
+  detail: Record<string, unknown>;
+  address: string;
+  requestId: string;
+}
+
+export function Audit(): JSX.Element {
+  const [cursors, setCursors] = useState<string[]>([]);
+  const cursor = cursors.at(-1);
+  const { value, error } = useLoad<Page<Entry>>(
+    (signal) => get(withQuery("/api/audit", { limit: 50, cursor }), signal),
+    [cursor],
+    cursor ? 0 : 10000,
+  );
+  return (
+    <>
+      <h1>Audit log</h1>
+      <Failure error={error} />
+      {value?.data.length === 0 && (
+        <div class="card">
+          <Empty>Nothing has happened yet.</Empty>
+        </div>
+      )}
+      {value && value.data.length > 0 && (
+        <div class="card scroll">
+          <table>
+            <thead>
+              <tr>
+                <th>When</th>
+                <th>Who</th>
+                <th>What</th>
+                <th>From</th>
+              </tr>
+            </thead>
+            <tbody>
+              {value.data.map((entry) => (
+                <tr key={entry.seq}>
+                  <td>{when(entry.time)}</td>
+                  <td>{entry.who}</td>
+                  <td>
+                    {entry.action} <span class="mono">{entry.target}</span>
+                    {Object.entries(entry.detail).map(([name, of]) => (
+                      <div class="fine" key={name}>
+                        {name}: {typeof of === "string" ? of : JSON.stringify(of)}
+                      </div>
+                    ))}
+                  </td>
+                  <td>{entry.address}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {(cursors.length > 0 || value?.nextCursor) && (
+        <div class="row">
+          <button
+            type="button"
+            disabled={cursors.length === 0}
+            onClick={() => setCursors(cursors.slice(0, -1))}
+          >
+            Newer
+          </button>
+          <button
+            type="button"
+            disabled={!value?.nextCursor}
+            onClick={() => value?.nextCursor && setCursors([...cursors, value.nextCursor])}
+          >
+            Older
+          </button>
+        </div>
+      )}
+    </>
+  );
+}
