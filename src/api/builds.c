@@ -13,8 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define AT_ONCE_DEFAULT 1u
-#define FAILED_KEPT_MS  (INT64_C(7) * 24 * 3600 * 1000)
+#define FAILED_KEPT_MS (INT64_C(7) * 24 * 3600 * 1000)
 
 struct job {
 	struct job *next;
@@ -90,8 +89,7 @@ static int next_piece(void *context, const void **bytes, size_t *count)
 /* Until it is among the first that may run; false: it was cancelled. */
 static bool wait_turn(struct builds *b, struct job *j)
 {
-	unsigned most =
-		b->server->options.builds_most ? b->server->options.builds_most : AT_ONCE_DEFAULT;
+	unsigned most = b->server->options.builds_most;
 
 	for (;;) {
 		unsigned before = 0;

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define QUEUED_DEFAULT 16u
 #define SETTLE_STEP_MS 1000
 
 /* What is asked for, on its way to a build. */
@@ -47,7 +46,6 @@ static void check_unknown(struct request *q, const json_t *body, json_t *issues)
 		image_issue(issues, "image",
 			"images of registries cannot be taken here; give recipe.base, an image of "
 			"this server");
-	most = most ? most : IMAGE_BUILD_MEMORY_MIB;
 	if (memory > most)
 		image_issue(issues, "build.memoryMiB", "may be %u here at the most", most);
 	if (json_object_get(body, "target"))
@@ -184,7 +182,7 @@ static bool check_owner(struct request *q, const struct asked *a)
 static bool check_room(struct request *q, uint64_t *left)
 {
 	const struct api_options *o = &q->server->options;
-	unsigned most = o->builds_queued_most ? o->builds_queued_most : QUEUED_DEFAULT;
+	unsigned most = o->builds_queued_most;
 	uint64_t most_bytes = (uint64_t)o->images_most_mib << 20, used;
 	struct error err = {0};
 

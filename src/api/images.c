@@ -139,7 +139,11 @@ struct image *image_find(struct request *q, const char *reference, char *id)
 	}
 	if (!r)
 		r = image_resolve(q->server->home, text, &image, &err);
-	if (r == -ENOENT || r == -EINVAL) {
+	if (r == -ENOENT) { /* the message names what there is, of other keys too */
+		not_found(q, reference);
+		return NULL;
+	}
+	if (r == -EINVAL) {
 		answer_error(q, API_IMAGE_NOT_FOUND, NULL, "%s.", error_message(&err));
 		return NULL;
 	}

@@ -7,18 +7,16 @@
 #include <errno.h>
 #include <string.h>
 
-#define ASK_MS    5000 /* a monitor that does not say hello for so long does not answer */
-#define PAUSED_MS INT64_C(86400000)
+#define ASK_MS 5000 /* a monitor that does not say hello for so long does not answer */
 
 void pause_rules(const struct api_server *server, const struct store_sandbox *record,
 	const json_t *spec, struct sandbox_rules *out)
 {
 	bool pausable = request_boolean(spec, "pausable", false);
-	uint32_t paused_s = server->options.paused_most_s;
 
 	*out = (struct sandbox_rules){.lease_ms = money_lease_ms(record,
 					      1000 * request_integer(spec, "timeoutSeconds", 60)),
-		.paused_ms = paused_s ? 1000 * (int64_t)paused_s : PAUSED_MS,
+		.paused_ms = 1000 * (int64_t)server->options.paused_most_s,
 		.pause_at_end =
 			pausable && strcmp(request_text(spec, "onLeaseEnd", "stop"), "pause") == 0,
 		.persistent = request_boolean(spec, "persistent", false),

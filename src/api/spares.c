@@ -251,8 +251,7 @@ static bool is_wanted(struct spares *spares, const char *hash)
 
 static uint64_t memory_most(const struct api_server *server)
 {
-	return server->options.spares_memory_mib ? server->options.spares_memory_mib
-						 : server->quota.memory_mib / 4;
+	return server->options.spares_memory_mib;
 }
 
 /* memory that sandboxes leave to spares */

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "engine/engine.h"
+#include "image/build.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -21,6 +22,9 @@
 
 #define BACKLOG  256
 #define IDLE_S   75
+#define PAUSED_S 86400 /* a day */
+#define BUILDS   1
+#define QUEUED   16
 #define RATE     50
 #define PEM_MOST (1u << 20)
 
@@ -193,6 +197,16 @@ void api_options_complete(struct api_options *o)
 		o->vcpu_most = o->sandboxes_most;
 	if (!o->rate)
 		o->rate = RATE;
+	if (!o->spares_memory_mib)
+		o->spares_memory_mib = o->memory_most_mib / 4;
+	if (!o->paused_most_s)
+		o->paused_most_s = PAUSED_S;
+	if (!o->builds_most)
+		o->builds_most = BUILDS;
+	if (!o->builds_queued_most)
+		o->builds_queued_most = QUEUED;
+	if (!o->build_memory_mib)
+		o->build_memory_mib = IMAGE_BUILD_MEMORY_MIB;
 	if (!o->idle_s)
 		o->idle_s = IDLE_S;
 }

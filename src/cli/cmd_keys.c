@@ -81,19 +81,21 @@ static int add_key(void *context, const struct store_api_key *key)
 	cli_write_time(created, sizeof(created), key->created_ms);
 	cli_write_time(revoked, sizeof(revoked), key->revoked_ms);
 	json_array_append_new(
-		context, json_pack("{ss ss ss ss sb so ss ss}", "id", key->id, "name", key->name,
+		context, json_pack("{ss ss ss ss sb so ss so}", "id", key->id, "name", key->name,
 				 "access", key->access, "products", key->products, "account",
 				 key->account, "dailyLimitMicros",
 				 key->daily_limit_micros == STORE_NO_LIMIT
 					 ? json_null()
 					 : json_integer(key->daily_limit_micros),
-				 "created", created, "revoked", revoked));
+				 "created", created, "revoked",
+				 key->revoked_ms ? json_string(revoked) : json_null()));
 	return 0;
 }
 
 static void print_keys(const json_t *list)
 {
 	const json_t *key, *limit;
+	const char *revoked;
 	char daily[32];
 	size_t i;
 
@@ -101,6 +103,7 @@ static void print_keys(const json_t *list)
 		"DAILY LIMIT", "NAME");
 	json_array_foreach (list, i, key) {
 		limit = json_object_get(key, "dailyLimitMicros");
+		revoked = json_string_value(json_object_get(key, "revoked"));
 		text_copy(daily, sizeof(daily), "-");
 		if (json_is_integer(limit))
 			text_format(daily, sizeof(daily), "%.2f $",
@@ -108,8 +111,8 @@ static void print_keys(const json_t *list)
 		printf("%-36s  %-8s  %-20s  %-20s  %12s  ",
 			json_string_value(json_object_get(key, "id")),
 			json_string_value(json_object_get(key, "access")),
-			json_string_value(json_object_get(key, "created")),
-			json_string_value(json_object_get(key, "revoked")), daily);
+			json_string_value(json_object_get(key, "created")), revoked ? revoked : "-",
+			daily);
 		/* a name may come from a program that asked for the key */
 		cli_print_safe(json_string_value(json_object_get(key, "name")));
 		puts(json_is_true(json_object_get(key, "account")) ? " (account)" : "");

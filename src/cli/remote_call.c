@@ -69,7 +69,8 @@ static int status_of(long status)
 	return CLI_OURS;
 }
 
-static void add_issues(const json_t *error, struct buffer *text)
+/* A single issue may be the message. */
+static void add_issues(const json_t *error, const char *message, struct buffer *text)
 {
 	const json_t *issues = json_object_get(json_object_get(error, "details"), "issues"), *issue;
 	size_t i;
@@ -77,6 +78,8 @@ static void add_issues(const json_t *error, struct buffer *text)
 	json_array_foreach (issues, i, issue) {
 		if (i == 3)
 			break;
+		if (strstr(message, json_text(issue, "message")))
+			continue;
 		buffer_printf(text, "; %.80s: %.120s", json_text(issue, "path"),
 			json_text(issue, "message"));
 	}
@@ -94,11 +97,11 @@ int remote_error(const json_t *error, long status, const char *about, struct err
 		length--;
 	buffer_printf(&text, "%s%s%.*s", about ? about : "", about ? ": " : "",
 		length ? (int)length : 300, length ? message : "the server gives no reason");
-	add_issues(error, &text);
+	add_issues(error, message, &text);
+	if (*hint)
+		buffer_printf(&text, ". %.160s", hint);
 	buffer_printf(&text, " (%.60s%s%.60s)", *code ? code : "no code",
 		*request ? ", request id " : "", request);
-	if (*hint)
-		buffer_printf(&text, " %.160s", hint);
 	error_set(err, -EREMOTEIO, "%.470s", buffer_text(&text));
 	buffer_fini(&text);
 	return status_of(status);

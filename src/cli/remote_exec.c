@@ -237,6 +237,7 @@ const struct cli_command cli_sandbox_exec = {
 		"the time limit; 130 after Ctrl-C; 2 when what was asked is wrong and 3 when the\n"
 		"server or the way to it failed, with a message.",
 	.examples = "sealmark sandbox exec grader -- python3 -m pytest -q\n"
+		    "sealmark sandbox exec grader -- bash -c 'make && ./a.out > out.txt'\n"
 		    "sealmark sandbox exec --user root grader -- apt-get install -y jq\n"
 		    "sealmark sandbox exec grader -- sort < names.txt\n",
 	.options = options,

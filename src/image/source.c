@@ -92,6 +92,9 @@ int image_source_plan(const char *home, const struct image_source *source, struc
 			break;
 		if (!found)
 			r = image_resolve(home, plan->base, &found, err);
+		if (r == -ENOENT) /* and not what there is instead, which may be another's */
+			error_set(err, r, "image %s, the base, is not here (sealmark image ls)",
+				plan->base);
 		if (r == -EINVAL)
 			image_issue(issues, source->recipe ? "recipe.base" : "dockerfile", "%s",
 				error_message(err));

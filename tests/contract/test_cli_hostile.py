@@ -73,9 +73,13 @@ def sandbox(**more: Any) -> dict[str, Any]:
         (say(302, b"", "Location: http://127.0.0.1:1/"), "redirections are not followed"),
         (say(200, b"[" * 100000), "not JSON"),
         (fail(500, "internal_error", "It broke"), "It broke (internal_error, request id r-1)"),
-        (fail(401, "unauthorized", "No key"), "unauthorized"),
+        (fail(401, "unauthorized", "No key", hint="Log in."), "No key. Log in. (unauthorized,"),
+        (
+            fail(500, "wrong", "a: is b", details={"issues": [{"path": "a", "message": "is b"}]}),
+            ": a: is b (wrong, request id r-1)\n",  # once
+        ),
     ],
-    ids=["garbage", "html", "gateway", "huge", "redirect", "deep", "failure", "key"],
+    ids=["garbage", "html", "gateway", "huge", "redirect", "deep", "failure", "key", "field"],
 )  # fmt: skip
 def test_bad_answers(fake: Make, run: Callable[..., Done], answer: Answer, says: str) -> None:
     done = run(fake(answer), "sandbox", "ls")

@@ -513,7 +513,7 @@ def test_check(own_server: Callable[..., Server], tmp_path: Path) -> None:
 def test_keys_on_the_command_line(own_server: Callable[..., Server]) -> None:
     server = own_server()
     listed = json.loads(server.command("keys", "ls", "--json").stdout)
-    assert [k["name"] for k in listed] == ["test"]
+    assert [(k["name"], k["revoked"]) for k in listed] == [("test", None)]
     assert server.key not in server.command("keys", "ls").stdout
     assert server.ask("GET", "/v1/me").status == 200
     assert server.command("keys", "revoke", listed[0]["id"]).returncode == 0

@@ -257,6 +257,15 @@ def test_names_have_owners(building: Server) -> None:
 
     assert ask(other, "GET", f"/v1/images/{image['id']}").code == "image_not_found"
     assert ask(other, "GET", "/v1/images/resolve?ref=course").code == "image_not_found"
+    for unknown in (
+        ask(other, "POST", "/v1/images", {"recipe": {"base": "nonsuch", "commands": ["true"]}}),
+        ask(other, "POST", "/v1/sandboxes", {"image": "nonsuch"}),
+        ask(other, "GET", "/v1/images/resolve?ref=nonsuch"),
+    ):  # neither what others have is said, nor where
+        assert (unknown.status, unknown.code) == (404, "image_not_found")
+        assert b"nonsuch" in unknown.body
+        assert b"course" not in unknown.body
+        assert str(building.home).encode() not in unknown.body
     assert ask(other, "GET", "/v1/images?name=course").json["data"] == []
     assert ask(other, "POST", f"/v1/images/{image['id']}:delete", {}).code == "image_not_found"
     taken = ask(other, "POST", "/v1/images", {"name": "course", "recipe": recipe("2")})

@@ -113,6 +113,9 @@ def test_the_example_is_in_force() -> None:
     assert done.returncode == 0, done.stderr
     assert "  cpuVcpuHourMicros: 25000\n" in done.stdout
     assert "quotas:\n  sandboxes: 3\n" in done.stdout
+    # what nobody said is said with what holds then
+    assert "paused:\n  mostSeconds: 86400\n" in done.stdout
+    assert "  buildsAtOnce: 1\n  buildsWaiting: 16\n  buildMemoryMiB: 4096\n" in done.stdout
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
