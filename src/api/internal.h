@@ -53,7 +53,7 @@
 	E(FORBIDDEN, "forbidden", 403, -1, NULL)                                                   \
 	E(PERSON_ONLY, "permission_denied", 403, -1, "Sign in with a browser; no key can do it.")  \
 	E(NOT_SELECTED, "permission_denied", 403, -1, "A person can make a key for more.")         \
-	E(PERMISSION_DENIED, "permission_denied", 403, -1, "This key may only read.")              \
+	E(PERMISSION_DENIED, "permission_denied", 403, -1, NULL)                                   \
 	E(NETWORK_NOT_ALLOWED, "network_not_allowed", 403, -1, NULL)                               \
 	E(NOT_FOUND, "not_found", 404, -1, NULL)                                                   \
 	E(ROUTE_NOT_FOUND, "route_not_found", 404, -1,                                             \
@@ -349,7 +349,8 @@ void pause_rules(const struct api_server *server, const struct store_sandbox *re
 int pause_settle(struct api_server *server, const struct store_sandbox *record, struct error *err);
 /* Wake it for a request; false: answered. */
 bool pause_wake(struct request *q, struct store_sandbox *record, int64_t lease_ms);
-/* The error of what cannot be done with one that is paused. */
+/* The errors of what cannot be done with one that has ended, or is paused. */
+void answer_stopped(struct request *q, const struct store_sandbox *record);
 void answer_paused(struct request *q, const struct store_sandbox *record);
 /* Why there is no room for one (more); `limit`: as the store names it. */
 void answer_no_room(struct request *q, int r, const char *limit, const struct error *err);
@@ -448,8 +449,9 @@ json_t *network_normal(const json_t *network);
 char *network_policy(const struct api_server *server, const json_t *network);
 bool network_apply(struct request *q, const json_t *network);
 
-/* uploads.c: the file of an upload's pieces */
+/* uploads.c: the file of an upload's pieces; all that is under way to a sandbox that has ended */
 void upload_remove(struct api_server *server, const char *id);
+void uploads_forget(struct api_server *server, const char *sandbox);
 
 /* archive.c: unpack what is in a file descriptor or in memory */
 struct unpack {

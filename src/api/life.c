@@ -130,6 +130,7 @@ static int record_end(
 		r = store_sandbox_stopped(server->store, id, reason_name(end->reason),
 			detail ? detail : "", api_now_ms(), err);
 	buffer_fini(&safe);
+	uploads_forget(server, id);
 	if (!r && end->reason == SANDBOX_STOPPED_LEASE)
 		r = delete_if_wanted(server, id, err);
 	api_changed(server);
@@ -279,6 +280,7 @@ static int start_machine(struct api_server *server, struct store_sandbox *record
 		r = life_started(server, record, s, err);
 	} else {
 		log_error("sandbox %s: %s", record->id, error_message(&why));
+		watch_lost(server); /* its keeper may have been killed */
 		text_copy(end.detail, sizeof(end.detail), error_message(&why));
 		r = record_end(server, record->id, &end, err);
 	}
@@ -476,7 +478,7 @@ bool life_find(struct request *q, struct store_sandbox *out)
 	return false;
 }
 
-static void answer_stopped(struct request *q, const struct store_sandbox *record)
+void answer_stopped(struct request *q, const struct store_sandbox *record)
 {
 	answer_error(q, API_SANDBOX_STOPPED,
 		json_pack("{ss ss}", "sandboxId", record->id, "stopReason",
@@ -584,7 +586,7 @@ static void file_failure(struct request *q, int r, const struct error *err)
 		{-ENOSPC, API_DISK_FULL}, {-EDQUOT, API_DISK_FULL}, {-EFBIG, API_TOO_LARGE},
 		{-ENAMETOOLONG, API_INVALID_REQUEST}, {-EINVAL, API_INVALID_REQUEST},
 		{-ELOOP, API_INVALID_REQUEST}, {-EBADMSG, API_INVALID_REQUEST},
-		{-EXDEV, API_INVALID_REQUEST}};
+		{-EXDEV, API_INVALID_REQUEST}, {-E2BIG, API_INVALID_REQUEST}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
 		if (known[i].code == r) {

@@ -15,6 +15,7 @@
 #define CONNECTIONS_MOST 1024
 #define STACK_BYTES      (1 << 20) /* of a connection's thread */
 #define HEADERS_MOST     65536
+#define STRANGER_MOST    65536       /* of a body that comes without a key */
 #define DRAIN_MOST       (64u << 20) /* of a body that is too large: then it is cut off */
 
 void api_changed(struct api_server *server)
@@ -111,7 +112,9 @@ static struct request *request_new(struct api_server *server, struct MHD_Connect
 
 static uint64_t body_most(const struct request *q)
 {
-	return q->route && q->route->bytes_most ? q->route->bytes_most : API_JSON_MOST;
+	if (q->route && q->route->bytes_most)
+		return q->route->bytes_most;
+	return q->route && is_stranger(q) ? STRANGER_MOST : API_JSON_MOST;
 }
 
 static void answer_too_large(struct request *q)

@@ -347,9 +347,10 @@ static int make_spare(struct api_server *server, const struct shape *shape, stru
 		    : error_set(err, -ENOMEM, "out of memory");
 	if (!r) {
 		r = sandbox_create(&wanted, &s, err);
-		if (r)
+		if (r) {
 			store_spare_remove(server->store, row.id, NULL);
-		else
+			watch_lost(server); /* its keeper may have been killed */
+		} else
 			r = store_spare_advance(server->store, row.id, STORE_SPARE_READY, err);
 	}
 	free(network);

@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE API_BYTES_MOST
+#define PIECE        API_BYTES_MOST
+#define UPLOADS_MOST 64 /* under way to one sandbox */
 
 /* <home>/uploads/<id>: the id is made here, so that no name of a client's is in the path */
 static int upload_path(struct api_server *server, const char *id, char *out, struct error *err)
@@ -33,6 +34,44 @@ void upload_remove(struct api_server *server, const char *id)
 
 	if (upload_path(server, id, path, NULL) == 0)
 		unlink(path);
+}
+
+/* What waits for a sandbox takes no more of the host's disk than the sandbox's own has. */
+struct waiting {
+	char ids[UPLOADS_MOST][ID_SIZE];
+	size_t count;
+	int64_t bytes; /* of all but one */
+};
+
+static int count_waiting(struct api_server *server, const char *sandbox, const char *but,
+	struct waiting *out, struct error *err)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int r = store_upload_list(server->store, sandbox, out->ids, UPLOADS_MOST, &out->count, err);
+
+	out->bytes = 0;
+	for (size_t i = 0; !r && i < out->count && i < UPLOADS_MOST; i++) {
+		if (strcmp(out->ids[i], but) != 0 &&
+			upload_path(server, out->ids[i], path, NULL) == 0 && stat(path, &st) == 0)
+			out->bytes += st.st_size;
+	}
+	return r;
+}
+
+void uploads_forget(struct api_server *server, const char *sandbox)
+{
+	struct waiting w;
+
+	do {
+		if (count_waiting(server, sandbox, "", &w, NULL))
+			return;
+		for (size_t i = 0; i < w.count && i < UPLOADS_MOST; i++) {
+			if (store_upload_end(server->store, w.ids[i], NULL))
+				return;
+			upload_remove(server, w.ids[i]);
+		}
+	} while (w.count > UPLOADS_MOST);
 }
 
 static int make_file(struct api_server *server, const char *id, struct error *err)
@@ -67,6 +106,30 @@ static bool check_size(struct request *q, const struct store_sandbox *record, in
 		return true;
 	answer_error(q, API_TOO_LARGE, NULL, "The sandbox's disk has %u MiB.", record->disk_mib);
 	return false;
+}
+
+/* Is there room for an upload, `size` of whose bytes there will be? */
+static bool check_room(
+	struct request *q, const struct store_sandbox *record, const char *id, int64_t size)
+{
+	struct error err = {0};
+	struct waiting w;
+
+	if (record->state >= STORE_SANDBOX_STOPPING)
+		answer_stopped(q, record);
+	else if (!check_size(q, record, size))
+		;
+	else if (count_waiting(q->server, record->id, id, &w, &err))
+		answer_failure(q, &err);
+	else if (w.count >= UPLOADS_MOST && !id[0])
+		answer_error(q, API_QUOTA_EXCEEDED, json_pack("{ss}", "limit", "uploads"),
+			"%u uploads to this sandbox are under way; commit or abort some.",
+			UPLOADS_MOST);
+	else if (w.bytes + size > (int64_t)record->disk_mib << 20)
+		answer_error(q, API_QUOTA_EXCEEDED, json_pack("{ss}", "limit", "uploads"),
+			"All uploads to a sandbox together may have its disk's %u MiB.",
+			record->disk_mib);
+	return !q->status;
 }
 
 /* true: fine; a mode is three or four octal digits */
@@ -109,7 +172,7 @@ static void create(struct request *q, bool archive)
 	id_uuid(upload.id);
 	text_copy(upload.sandbox, sizeof(upload.sandbox), record.id);
 	text_copy(upload.sha256, sizeof(upload.sha256), digest);
-	if (check_size(q, &record, upload.size)) {
+	if (check_room(q, &record, "", 0) && check_size(q, &record, upload.size)) {
 		r = make_file(q->server, upload.id, &err);
 		if (!r)
 			r = store_upload_add(q->server->store, &upload, &err);
@@ -167,7 +230,7 @@ void uploads_put(struct request *q)
 		return;
 	if (upload.size >= 0 && offset + count > upload.size) {
 		answer_error(q, API_INVALID_REQUEST, NULL, "The piece is beyond the file's size.");
-	} else if (check_size(q, &record, offset + count)) {
+	} else if (check_room(q, &record, upload.id, offset + count)) {
 		cleanup_close int fd = open_file(q->server, upload.id, &err);
 
 		if (fd < 0 || (count && pwrite(fd, buffer_bytes(&q->body), (size_t)count, offset) !=

@@ -252,6 +252,7 @@ static void *watch(void *context)
 	struct legacy *legacy = context;
 	struct api_server *server = legacy->server;
 
+	watch_lost(server); /* what was killed with an earlier server, of which no record tells */
 	spares_adopt(server, legacy->spares);
 	each_of(server, legacy->records, adopt);
 	free(legacy);

@@ -14,6 +14,9 @@
 
 #define GUEST_IN     (1u << 20) /* bytes read ahead on a stream socket */
 #define GUEST_FRAMES 64         /* frames handled before other handles get their turn */
+/* Bytes that wait for the guest. What clients and the world send is held back long before; answers
+ * to the guest's own messages are not, and only a guest that does not read them comes here. */
+#define GUEST_OUT    (4 * MONITOR_INPUT)
 
 static void ready(uv_poll_t *poll, int status, int events);
 static void more(uv_idle_t *idle);
@@ -85,7 +88,9 @@ void guest_send(struct guest *g, const uint8_t *frame, size_t size)
 			break;
 		n += k;
 	}
-	if (n < size && !g->deaf && buffer_add(&g->out, frame + n, size - n))
+	if (n < size && !g->deaf && buffer_length(&g->out) + size > GUEST_OUT)
+		fault(g, true, "the guest asks and asks, and takes no answer");
+	else if (n < size && !g->deaf && buffer_add(&g->out, frame + n, size - n))
 		fault(g, false, "out of memory");
 	watch(g);
 }

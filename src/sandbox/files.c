@@ -12,6 +12,7 @@
 
 #define REQUEST_MOST (WIRE_HEADER + 2 * WIRE_PATH_MAX + 128)
 #define ENTRIES_MOST 100000u
+#define NAMES_MOST   (32u << 20) /* bytes of all their paths together: a guest says what they are */
 
 static int check_path(const char *path, struct error *err)
 {
@@ -245,12 +246,17 @@ static int take_entry(const struct wire_frame *f, struct sandbox_entry *e)
 static int receive_entries(struct operation *op, const char *path, uint32_t most,
 	struct sandbox_entry **out, size_t *count, struct error *err)
 {
-	size_t room = 0;
+	size_t room = 0, names = 0;
 	int r = op_next(op, err);
 
 	for (; !r && op->frame.type != WIRE_DONE; r = r ? r : op_next(op, err)) {
+		names += op->frame.length;
 		if (op->frame.type != WIRE_ENTRY || *count >= most) {
 			r = error_set(err, -EPROTO, "unexpected answer");
+			continue;
+		}
+		if (names > NAMES_MOST) {
+			r = error_set(err, -E2BIG, "has too many long names for one list");
 			continue;
 		}
 		if (*count == room) {

@@ -246,7 +246,10 @@ int store_upload_get(struct store *store, const char *sandbox, const char *id,
 	struct store_upload *out, struct error *err);
 /* -ENOENT: somebody else has ended it */
 int store_upload_end(struct store *store, const char *id, struct error *err);
-/* One that began before `before_ms`, or -ENOENT. */
+/* Of those to a sandbox, at most `most`; *count: how many there are. */
+int store_upload_list(struct store *store, const char *sandbox, char (*ids)[ID_SIZE], size_t most,
+	size_t *count, struct error *err);
+/* One that began before `before_ms` or whose sandbox has ended, or -ENOENT. */
 int store_upload_oldest(struct store *store, int64_t before_ms, char *id, struct error *err);
 
 #endif

@@ -72,14 +72,35 @@ int store_upload_end(struct store *store, const char *id, struct error *err)
 	return store_end(store, r, err);
 }
 
+int store_upload_list(struct store *store, const char *sandbox, char (*ids)[ID_SIZE], size_t most,
+	size_t *count, struct error *err)
+{
+	sqlite3_stmt *s;
+	int r;
+
+	*count = 0;
+	pthread_mutex_lock(&store->lock);
+	s = store_prepare(store, err, "SELECT id FROM upload WHERE sandbox = ?", "s", sandbox);
+	while ((r = store_row(store, s, err)) == 0) {
+		if (*count < most)
+			text_copy(ids[*count], ID_SIZE, (const char *)sqlite3_column_text(s, 0));
+		++*count;
+	}
+	sqlite3_finalize(s);
+	pthread_mutex_unlock(&store->lock);
+	return r == -ENOENT ? 0 : r;
+}
+
 int store_upload_oldest(struct store *store, int64_t before_ms, char *id, struct error *err)
 {
 	sqlite3_stmt *s;
 	int r;
 
 	pthread_mutex_lock(&store->lock);
-	s = store_prepare(
-		store, err, "SELECT id FROM upload WHERE created_ms < ? LIMIT 1", "i", before_ms);
+	s = store_prepare(store, err,
+		"SELECT id FROM upload WHERE created_ms < ? OR NOT EXISTS (SELECT 1 FROM sandbox"
+		" WHERE sandbox.id = upload.sandbox AND state <> ?) LIMIT 1",
+		"ii", before_ms, (int64_t)STORE_SANDBOX_STOPPED);
 	r = store_row(store, s, err);
 	if (!r)
 		text_copy(id, ID_SIZE, (const char *)sqlite3_column_text(s, 0));
