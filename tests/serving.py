@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import tempfile
@@ -205,3 +206,19 @@ def make_home() -> Path:
     for image in (real_home() / "images").iterdir():
         (home / "images" / image.name).symlink_to(image)
     return home
+
+
+def spares(server: Server, state: int = 1) -> list[str]:
+    """Machines that wait to be a sandbox's."""
+    with sqlite3.connect(server.home / "sealmark.db", timeout=30) as db:
+        rows = db.execute("SELECT id FROM spare WHERE state = ?", (state,)).fetchall()
+    db.close()
+    return [row[0] for row in rows]
+
+
+def wait_spares(server: Server, count: int) -> list[str]:
+    deadline = time.monotonic() + 60
+    while len(found := spares(server)) != count or spares(server, 0) or spares(server, 2):
+        assert time.monotonic() < deadline, (found, spares(server, 0), spares(server, 2))
+        time.sleep(0.02)
+    return found

@@ -29,6 +29,8 @@ static json_t *limit_rows(const struct store_quota *most, const struct store_quo
 	add_limit(rows, "sandbox.memory_mib", "Memory of all sandboxes", "mib", most->memory_mib,
 		used->memory_mib);
 	add_limit(rows, "sandbox.vcpu", "CPUs of all sandboxes", "count", most->vcpu, used->vcpu);
+	add_limit(rows, "sandbox.reserved_vcpu", "CPUs of sandboxes that have their own", "count",
+		most->reserved, used->reserved);
 	add_limit(rows, "key.sandbox.count", "Sandboxes of this key at once", "count",
 		most->key_sandboxes, used->key_sandboxes);
 	add_limit(rows, "key.sandbox.memory_mib", "Memory of this key's sandboxes", "mib",

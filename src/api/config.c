@@ -93,6 +93,7 @@ static const struct key keys[] = {
 	U32("quotas.sandboxes", sandboxes_most, 1, 4000),
 	U32("quotas.memoryMiB", memory_most_mib, 128, 1u << 24),
 	U32("quotas.vcpu", vcpu_most, 1, 65536),
+	COUNT("quotas.reservedVcpu", reserved_most, 1023),
 	MAP("quotas.perKey"),
 	U32("quotas.perKey.sandboxes", key_sandboxes_most, 1, 4000),
 	U32("quotas.perKey.memoryMiB", key_memory_most_mib, 128, 1u << 24),

@@ -183,6 +183,7 @@ struct api_server {
 	struct MHD_Daemon *daemon;
 	char *cert, *key;
 	struct store_quota quota;
+	int *reserved_cpus; /* quota.reserved of them, by their numbers on the host */
 	uint32_t vcpu_most;
 	struct rate *rate;
 	struct rate *strangers; /* by address, for what is open */
@@ -370,6 +371,12 @@ struct sandbox *spare_take(struct api_server *server, struct store_sandbox *reco
 void spares_wake(struct api_server *server);
 int spares_start(struct api_server *server, struct error *err);
 void spares_stop(struct api_server *server);
+
+/* reserved.c: set quota.reserved CPUs aside: this thread, and all that it starts from then on, keep
+ * off them. */
+int reserved_start(struct api_server *server, struct error *err);
+/* Of a seat as the store gives it; -1: none. */
+int reserved_cpu(const struct api_server *server, uint32_t seat);
 
 /* watch.c: a thread that reads what keepers leave, and forgets what is old. */
 int watch_start(struct api_server *server, struct error *err);

@@ -256,16 +256,19 @@ static int start_machine(struct api_server *server, struct store_sandbox *record
 		.disk_mib = record->disk_mib,
 		.lease_ms =
 			money_lease_ms(record, 1000 * request_integer(spec, "timeoutSeconds", 60)),
-		.cpu = -1,
+		.cpu = reserved_cpu(server, record->seat),
 		.detached = true,
 		.network = network,
 		.id = record->machine};
-	struct sandbox *s = take_spare(server, record);
+	/* machines made in advance share their CPU */
+	struct sandbox *s = record->reserved ? NULL : take_spare(server, record);
 	struct error why = {0};
 	struct sandbox_end end;
 	int r = 0;
 
-	if (!s)
+	if (record->reserved && wanted.cpu < 0)
+		r = error_set(&why, -ERANGE, "the CPU that it had is not set aside any more");
+	else if (!s)
 		r = network ? sandbox_create(&wanted, &s, &why)
 			    : error_set(&why, -ENOMEM, "out of memory");
 	free(network);

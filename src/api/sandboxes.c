@@ -22,8 +22,6 @@ const char *sandbox_not_there(const json_t *body)
 {
 	if (request_text(body, "snapshot", NULL))
 		return "Snapshots";
-	if (strcmp(request_text(body, "cpu", "shared"), "reserved") == 0)
-		return "Reserved CPUs";
 	return NULL;
 }
 
@@ -56,6 +54,7 @@ static bool check_sizes(struct request *q, struct store_sandbox *record)
 		request_integer(body, "diskMiB", memory / 2 < DISK_MIB ? memory / 2 : DISK_MIB);
 	json_t *issues = json_array();
 
+	record->reserved = strcmp(request_text(body, "cpu", "shared"), "reserved") == 0;
 	record->vcpu = (uint32_t)request_integer(body, "vcpu", q->server->vcpu_most);
 	record->memory_mib = (uint32_t)memory;
 	record->disk_mib = (uint32_t)disk;
@@ -111,8 +110,8 @@ static json_t *make_spec(const json_t *body, const struct image *image, const ch
 		reference, "imageId", image_id, "rootfs", image->rootfs, "uid", (int)image->uid,
 		"gid", (int)image->gid, "userName", image->user, "cwd", image->cwd, "imageEnv",
 		image_env(image), "timeoutSeconds",
-		(json_int_t)request_integer(body, "timeoutSeconds", LEASE_S), "cpu", "shared",
-		"cpuFloorMillis",
+		(json_int_t)request_integer(body, "timeoutSeconds", LEASE_S), "cpu",
+		request_text(body, "cpu", "shared"), "cpuFloorMillis",
 		(json_int_t)request_integer(body, "cpuFloorMillis", API_CPU_FLOOR_MILLIS),
 		"pausable", pausable, "idlePauseSeconds",
 		(json_int_t)request_integer(body, "idlePauseSeconds", pausable ? IDLE_S : 0),
@@ -257,6 +256,12 @@ void sandboxes_create(struct request *q)
 	if (missing) {
 		answer_error(
 			q, API_UNAVAILABLE, NULL, "%s: not available on this server.", missing);
+		return;
+	}
+	if (!q->server->quota.reserved &&
+		strcmp(request_text(q->json, "cpu", "shared"), "reserved") == 0) {
+		answer_error(q, API_UNAVAILABLE, NULL,
+			"No CPUs are set aside on this server (quotas.reservedVcpu).");
 		return;
 	}
 	if (!check_sizes(q, &record) || !env_check(q, json_object_get(q->json, "env")))

@@ -218,6 +218,7 @@ static void set_quota(struct api_server *server)
 	server->quota = (struct store_quota){.sandboxes = o->sandboxes_most,
 		.memory_mib = o->memory_most_mib,
 		.vcpu = o->vcpu_most,
+		.reserved = o->reserved_most,
 		.key_sandboxes = o->key_sandboxes_most,
 		.key_memory_mib = o->key_memory_most_mib,
 		.key_vcpu = o->key_vcpu_most};
@@ -303,6 +304,8 @@ static int prepare(struct api_server *server, struct error *err)
 		r = check_isolation(o->isolation, err);
 	if (!r)
 		r = check_engine(server, err);
+	if (!r)
+		r = reserved_start(server, err);
 	if (!r)
 		r = store_open(o->store, &server->store, err);
 	return r;
@@ -397,6 +400,7 @@ void api_stop(struct api_server *server)
 	pthread_cond_destroy(&server->changed);
 	pthread_mutex_destroy(&server->lock);
 	free(server->starting);
+	free(server->reserved_cpus);
 	free(server->cert);
 	free(server->key);
 	free(server);

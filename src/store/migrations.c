@@ -240,6 +240,10 @@ static const char *const migrations[] = {
 	" state INTEGER NOT NULL," /* enum store_spare_state */
 	" created_ms INTEGER NOT NULL) WITHOUT ROWID;"
 	"CREATE INDEX spare_shape ON spare (state, shape);",
+
+	/* 13: which of the CPUs that are set aside is a sandbox's own, from 1 */
+	"ALTER TABLE sandbox ADD COLUMN seat INTEGER NOT NULL DEFAULT 0;"
+	"CREATE INDEX sandbox_seat ON sandbox (seat) WHERE seat > 0;",
 };
 
 int store_migrate(struct store *store, struct error *err)

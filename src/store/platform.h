@@ -78,6 +78,8 @@ struct store_sandbox {
 	int64_t paused_ms, paused_until_ms; /* while it is paused */
 	int64_t paused_total_ms;            /* since it was ready, without a pause that goes on */
 	uint32_t vcpu, memory_mib, disk_mib;
+	bool reserved; /* it has a CPU of those set aside for itself: */
+	uint32_t seat; /* which of them, from 1 (given); else 0 */
 	int64_t created_ms, ready_ms, expires_ms, ended_ms, active_ms, deleted_ms;
 	char *stop_reason, *detail, *isolation;
 	char *labels; /* JSON object of strings */
@@ -91,6 +93,7 @@ struct store_quota {
 	uint64_t sandboxes, memory_mib; /* of all that are not stopped */
 	/* and of those of one key; 0: no ceiling */
 	uint64_t vcpu, key_sandboxes, key_memory_mib, key_vcpu;
+	uint64_t reserved; /* CPUs set aside for sandboxes that have one each; 0: none */
 };
 
 /*

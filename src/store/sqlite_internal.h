@@ -60,6 +60,9 @@ struct store_quota;
  * room for one more like it. `taken`: as store_sandbox_add() says. */
 int store_check_name(
 	struct store *store, const struct store_sandbox *sandbox, char *taken, struct error *err);
+/* The seat of one that reserves its CPU (else 0) among so many, within a transaction. -ENOSPC */
+int store_seat(struct store *store, const struct store_sandbox *sandbox, uint64_t seats,
+	uint32_t *out, char *taken, struct error *err);
 int store_check_room(struct store *store, const struct store_sandbox *sandbox,
 	const struct store_quota *quota, char *taken, struct error *err);
 

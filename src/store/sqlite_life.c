@@ -88,6 +88,7 @@ static int restart(struct store *store, const struct store_sandbox *sandbox, con
 	const struct store_quota *quota, int64_t now_ms, int64_t lease_ms, char *taken,
 	struct error *err)
 {
+	uint32_t seat = 0;
 	int r = store_execute(store, err,
 		"INSERT OR REPLACE INTO spare (id, shape, memory_mib, state, created_ms)"
 		" SELECT machine, '', memory_mib, 2, created_ms FROM sandbox"
@@ -106,12 +107,15 @@ static int restart(struct store *store, const struct store_sandbox *sandbox, con
 	if (!r)
 		r = store_check_room(store, sandbox, quota, taken, err);
 	if (!r)
+		r = store_seat(store, sandbox, quota->reserved, &seat, taken, err);
+	if (!r)
 		r = store_execute(store, err,
-			"UPDATE sandbox SET state = 0, machine = ?, phase = 0, ready_ms = 0,"
+			"UPDATE sandbox SET state = 0, machine = ?, seat = ?, phase = 0,"
+			" ready_ms = 0,"
 			" ended_ms = 0, paused_ms = 0, paused_until_ms = 0, paused_total_ms = 0,"
 			" stop_reason = '', detail = '', active_ms = ?, expires_ms = ? WHERE id = "
 			"?",
-			"siis", machine, now_ms, now_ms + lease_ms, sandbox->id);
+			"siiis", machine, (int64_t)seat, now_ms, now_ms + lease_ms, sandbox->id);
 	if (!r)
 		r = store_hold_again(store, sandbox->id, lease_ms, now_ms, err);
 	return r;

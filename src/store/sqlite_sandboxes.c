@@ -12,7 +12,8 @@
 #define COLUMNS                                                                                    \
 	"seq, id, owner, name, state, vcpu, memory_mib, disk_mib, created_ms, ready_ms,"           \
 	" expires_ms, ended_ms, active_ms, deleted_ms, stop_reason, detail, isolation, labels,"    \
-	" spec, machine, phase, paused_ms, paused_until_ms, paused_total_ms, " STORE_MONEY_COLUMNS
+	" spec, machine, phase, paused_ms, paused_until_ms, paused_total_ms, "                     \
+	"seat, " STORE_MONEY_COLUMNS
 #define FROM        " FROM sandbox LEFT JOIN hold ON hold.sandbox = sandbox.id "
 #define LABELS_MOST 32
 
@@ -51,8 +52,10 @@ static int take(sqlite3_stmt *s, struct store_sandbox *out)
 		.phase = (enum store_sandbox_phase)sqlite3_column_int(s, 20),
 		.paused_ms = sqlite3_column_int64(s, 21),
 		.paused_until_ms = sqlite3_column_int64(s, 22),
-		.paused_total_ms = sqlite3_column_int64(s, 23)};
-	store_money_take(s, 24, &out->money);
+		.paused_total_ms = sqlite3_column_int64(s, 23),
+		.reserved = sqlite3_column_int64(s, 24) > 0,
+		.seat = (uint32_t)sqlite3_column_int64(s, 24)};
+	store_money_take(s, 25, &out->money);
 	text_copy(out->id, sizeof(out->id), (const char *)sqlite3_column_text(s, 1));
 	text_copy(out->owner, sizeof(out->owner), (const char *)sqlite3_column_text(s, 2));
 	text_copy(out->machine, sizeof(out->machine), (const char *)sqlite3_column_text(s, 19));
@@ -69,7 +72,8 @@ static int totals(
 		"SELECT count(*), coalesce(sum(memory_mib), 0),"
 		" coalesce(sum(iif(phase = 2, 0, vcpu)), 0),"
 		" coalesce(sum(owner = ?1), 0), coalesce(sum(iif(owner = ?1, memory_mib, 0)), 0),"
-		" coalesce(sum(iif(owner = ?1 AND phase <> 2, vcpu, 0)), 0)"
+		" coalesce(sum(iif(owner = ?1 AND phase <> 2, vcpu, 0)), 0),"
+		" coalesce(sum(seat > 0), 0)"
 		" FROM sandbox WHERE state < 3",
 		"s", owner);
 	int r = store_row(store, s, err);
@@ -80,7 +84,8 @@ static int totals(
 			.vcpu = (uint64_t)sqlite3_column_int64(s, 2),
 			.key_sandboxes = (uint64_t)sqlite3_column_int64(s, 3),
 			.key_memory_mib = (uint64_t)sqlite3_column_int64(s, 4),
-			.key_vcpu = (uint64_t)sqlite3_column_int64(s, 5)};
+			.key_vcpu = (uint64_t)sqlite3_column_int64(s, 5),
+			.reserved = (uint64_t)sqlite3_column_int64(s, 6)};
 	sqlite3_finalize(s);
 	return r;
 }
@@ -166,6 +171,7 @@ static int put_labels(struct store *store, const struct store_sandbox *sandbox, 
 int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
 	const struct store_quota *quota, const char *replay, char *taken, struct error *err)
 {
+	uint32_t seat = 0;
 	int r = store_begin(store, true, err);
 
 	if (r)
@@ -174,15 +180,17 @@ int store_sandbox_add(struct store *store, const struct store_sandbox *sandbox,
 	if (!r)
 		r = store_check_room(store, sandbox, quota, taken, err);
 	if (!r)
+		r = store_seat(store, sandbox, quota->reserved, &seat, taken, err);
+	if (!r)
 		r = store_execute(store, err,
 			"INSERT INTO sandbox (id, machine, owner, name, state, vcpu, memory_mib,"
-			" disk_mib, created_ms, active_ms, expires_ms, labels, spec)"
-			" VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)",
-			"ssssiiiiiiss", sandbox->id,
+			" disk_mib, created_ms, active_ms, expires_ms, labels, spec, seat)"
+			" VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			"ssssiiiiiissi", sandbox->id,
 			sandbox->machine[0] ? sandbox->machine : sandbox->id, sandbox->owner,
 			sandbox->name, (int64_t)sandbox->vcpu, (int64_t)sandbox->memory_mib,
 			(int64_t)sandbox->disk_mib, sandbox->created_ms, sandbox->created_ms,
-			sandbox->expires_ms, sandbox->labels, sandbox->spec);
+			sandbox->expires_ms, sandbox->labels, sandbox->spec, (int64_t)seat);
 	if (!r)
 		r = put_labels(store, sandbox, err);
 	if (!r && sandbox->terms)

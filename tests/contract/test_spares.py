@@ -3,29 +3,12 @@
 
 import os
 import signal
-import sqlite3
 import time
 from collections.abc import Callable
 
 import pytest
 
-from serving import Server
-
-
-def spares(server: Server, state: int = 1) -> list[str]:
-    """Machines that wait to be a sandbox's."""
-    with sqlite3.connect(server.home / "sealmark.db", timeout=30) as db:
-        rows = db.execute("SELECT id FROM spare WHERE state = ?", (state,)).fetchall()
-    db.close()
-    return [row[0] for row in rows]
-
-
-def wait_spares(server: Server, count: int) -> list[str]:
-    deadline = time.monotonic() + 60
-    while len(found := spares(server)) != count or spares(server, 0) or spares(server, 2):
-        assert time.monotonic() < deadline, (found, spares(server, 0), spares(server, 2))
-        time.sleep(0.02)
-    return found
+from serving import Server, wait_spares
 
 
 @pytest.fixture

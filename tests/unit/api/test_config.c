@@ -77,6 +77,7 @@ static void every_key_is_read(void **state)
 				 "  sandboxes: 3\n"
 				 "  memoryMiB: 4096\n"
 				 "  vcpu: 2\n"
+				 "  reservedVcpu: 1\n"
 				 "  perKey: {sandboxes: 1, memoryMiB: 512, vcpu: 1}\n"),
 		0);
 	assert_string_equal(f->options.listen, "127.0.0.1:9000");
@@ -88,6 +89,7 @@ static void every_key_is_read(void **state)
 	assert_int_equal(f->options.sandboxes_most, 3);
 	assert_int_equal(f->options.memory_most_mib, 4096);
 	assert_int_equal(f->options.vcpu_most, 2);
+	assert_int_equal(f->options.reserved_most, 1);
 	assert_int_equal(f->options.key_sandboxes_most, 1);
 	assert_int_equal(f->options.key_memory_most_mib, 512);
 	assert_int_equal(f->options.key_vcpu_most, 1);
