@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server with real machines for the whole session, and the public client pointed at it."""
 
+import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +14,23 @@ import pytest
 from people import PASSWORD, Browser, Program, link_of
 from serving import Server, make_home
 from support import empty_cgroups, real_home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_console(build: Path) -> Iterator[None]:
+    """The helpers without the console's files, which may have been built: tests of pages are about
+    what the server has itself."""
+    if os.environ.get("SEALMARK_LIBEXEC"):
+        yield
+        return
+    helpers = Path(tempfile.mkdtemp(prefix="sealmark-"))
+    helpers.chmod(0o755)  # the monitor gives up its rights before it uses them
+    for name in ("src/monitor/sealmark-monitor", "agent/agent.cpio"):
+        shutil.copy(build / name, helpers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEALMARK_LIBEXEC", str(helpers))
+        yield
+    shutil.rmtree(helpers)
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,9 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
+import { Access, grantBody, type Grant } from "./access";
 import { call, get, type Page } from "./api";
-import { Action, Empty, Failure, Field, useLoad, when } from "./ui";
+import { Action, Empty, Failure, Field, money, useLoad, when } from "./ui";
 
 interface Approval {
   userCode: string;
@@ -13,6 +14,7 @@ interface Approval {
   machine: string;
   purpose: string;
   access: string;
+  products: string[] | null;
   dailyLimitMicros: number | null;
   address: string;
   createdAt: string;
@@ -26,7 +28,11 @@ export function micros(text: string): number | null | undefined {
 }
 
 function One({ approval, reload }: { approval: Approval; reload: () => void }): JSX.Element {
-  const [access, setAccess] = useState(approval.access);
+  const [grant, setGrant] = useState<Grant>({
+    access: approval.access,
+    products: approval.products ?? [],
+    accountWide: false,
+  });
   const asked = approval.dailyLimitMicros;
   const [limit, setLimit] = useState(asked === null ? "" : String(asked / 1e6));
   const [error, setError] = useState<unknown>(null);
@@ -49,6 +55,20 @@ function One({ approval, reload }: { approval: Approval; reload: () => void }): 
           <dd>{approval.address}</dd>
         </div>
         <div>
+          <dt>Asks to use</dt>
+          <dd>
+            {approval.access === "selected"
+              ? (approval.products ?? []).join(", ")
+              : approval.access === "read"
+                ? "reading only"
+                : "everything"}
+          </dd>
+        </div>
+        <div>
+          <dt>Daily limit asked</dt>
+          <dd>{asked === null ? "none" : money(asked)}</dd>
+        </div>
+        <div>
           <dt>Code</dt>
           <dd>
             <code>{approval.userCode}</code>
@@ -63,28 +83,23 @@ function One({ approval, reload }: { approval: Approval; reload: () => void }): 
         Approve only when the program that you started shows this same code. The names above are
         what the program says of itself.
       </p>
-      <div class="row">
-        <Field label="Access">
-          <select value={access} onChange={(event) => setAccess(event.currentTarget.value)}>
-            <option value="full">full</option>
-            <option value="read">read only</option>
-            <option value="selected">selected</option>
-          </select>
-        </Field>
-        <Field label="Daily limit ($)" help="Empty: none">
-          <input
-            inputMode="decimal"
-            value={limit}
-            aria-invalid={amount === undefined}
-            onInput={(event) => setLimit(event.currentTarget.value)}
-          />
-        </Field>
-      </div>
+      <Access grant={grant} onChange={setGrant} />
+      <Field label="Daily limit ($)" help="In any 24 hours; empty: none">
+        <input
+          inputMode="decimal"
+          value={limit}
+          aria-invalid={amount === undefined}
+          onInput={(event) => setLimit(event.currentTarget.value)}
+        />
+      </Field>
       <Failure error={error} />
       <div class="row">
         <Action
           run={async () => {
-            await call("POST", `${path}:approve`, { access, dailyLimitMicros: amount ?? null });
+            await call("POST", `${path}:approve`, {
+              ...grantBody(grant),
+              dailyLimitMicros: amount ?? null,
+            });
             reload();
           }}
           onError={setError}

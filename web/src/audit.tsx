@@ -48,7 +48,7 @@ export function Audit(): JSX.Element {
             <tbody>
               {value.data.map((entry) => (
                 <tr key={entry.seq}>
-                  <td>{when(entry.time)}</td>
+                  <td class="time">{when(entry.time)}</td>
                   <td>{entry.who}</td>
                   <td>
                     {entry.action} <span class="mono">{entry.target}</span>

@@ -15,17 +15,25 @@ export function Chart({
   times,
   series,
   format,
+  from,
+  to,
   bars = false,
+  utc = false,
 }: {
   label: string;
   /** Unix seconds, rising. */
   times: number[];
   series: { name: string; values: (number | null)[] }[];
   format: (value: number) => string;
+  /** What is shown, in Unix seconds, also where nothing is known. */
+  from: number;
+  to: number;
   bars?: boolean;
+  /** Days as the server counts them, not those of whoever looks. */
+  utc?: boolean;
 }): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
-  const key = JSON.stringify([times, series]);
+  const key = JSON.stringify([times, series, from, to]);
   useEffect(() => {
     const box = place.current;
     if (!box || times.length === 0) return;
@@ -35,7 +43,11 @@ export function Chart({
       {
         width: box.clientWidth,
         height: box.clientHeight - 40,
-        scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.1 : 1] } },
+        tzDate: utc ? (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC") : undefined,
+        scales: {
+          x: { range: () => [from, to] },
+          y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.1 : 1] },
+        },
         axes: [axis, { ...axis, size: 80, values: (_, ticks) => ticks.map(format) }],
         series: [
           {},
@@ -47,6 +59,7 @@ export function Chart({
               width: 2,
               fill: bars ? colour : undefined,
               paths,
+              points: bars ? { show: false } : undefined,
               value: (_: uPlot, value: number | null) => (value === null ? "–" : format(value)),
             };
           }),

@@ -69,7 +69,7 @@ export function Files({ base }: { base: string }): JSX.Element {
                   <td class="number">{entry.type === "file" ? `${entry.size} B` : ""}</td>
                   <td class="mono">{entry.mode}</td>
                   <td>{entry.owner ?? ""}</td>
-                  <td>{when(entry.modifiedAt)}</td>
+                  <td class="time">{when(entry.modifiedAt)}</td>
                 </tr>
               ))}
             </tbody>

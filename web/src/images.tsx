@@ -23,7 +23,13 @@ function words(text: string): string[] {
   return text.split(/[\s,]+/).filter(Boolean);
 }
 
-function Build({ onDone, onClose }: { onDone: (made: Image) => void; onClose: () => void }): JSX.Element {
+function Build({
+  onDone,
+  onClose,
+}: {
+  onDone: (made: Image) => void;
+  onClose: () => void;
+}): JSX.Element {
   const [kind, setKind] = useState("recipe");
   const [error, setError] = useState<unknown>(null);
   const [busy, setBusy] = useState(false);
@@ -38,7 +44,9 @@ function Build({ onDone, onClose }: { onDone: (made: Image) => void; onClose: ()
         apt: words(text("apt")),
         pip: words(text("pip")),
         npm: words(text("npm")),
-        commands: text("commands").split("\n").filter((line) => line.trim()),
+        commands: text("commands")
+          .split("\n")
+          .filter((line) => line.trim()),
       };
     else body["dockerfile"] = text("dockerfile");
     setBusy(true);
@@ -87,7 +95,10 @@ function Build({ onDone, onClose }: { onDone: (made: Image) => void; onClose: ()
             </Field>
           </>
         ) : (
-          <Field label="Dockerfile" help="FROM an image of this server, RUN, ENV, WORKDIR, USER, ARG.">
+          <Field
+            label="Dockerfile"
+            help="FROM an image of this server, RUN, ENV, WORKDIR, USER, ARG."
+          >
             <textarea name="dockerfile" spellcheck={false} required placeholder="FROM default" />
           </Field>
         )}
@@ -109,12 +120,17 @@ function Log({ image }: { image: Image }): JSX.Element {
     const follow = async (): Promise<void> => {
       const path = `/v1/images/${image.id}/logs?follow=true`;
       const response = await send("GET", path, undefined, abort.signal);
-      for await (const event of lines<{ type: string; text?: string; line?: string; data?: string }>(
-        response,
-      ))
+      for await (const event of lines<{
+        type: string;
+        text?: string;
+        line?: string;
+        data?: string;
+      }>(response))
         if (event.type === "line")
           setText((before) =>
-            `${before}${plain(event.text ?? event.line ?? event.data ?? "").trimEnd()}\n`.slice(-200_000),
+            `${before}${plain(event.text ?? event.line ?? event.data ?? "").trimEnd()}\n`.slice(
+              -200_000,
+            ),
           );
     };
     setText("");
@@ -137,7 +153,15 @@ function Log({ image }: { image: Image }): JSX.Element {
   );
 }
 
-function Tag({ of, onDone, onClose }: { of: Image; onDone: () => void; onClose: () => void }): JSX.Element {
+function Tag({
+  of,
+  onDone,
+  onClose,
+}: {
+  of: Image;
+  onDone: () => void;
+  onClose: () => void;
+}): JSX.Element {
   const [error, setError] = useState<unknown>(null);
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
@@ -218,7 +242,7 @@ export function Images(): JSX.Element {
                   <td class="number">
                     {image.sizeBytes ? `${(image.sizeBytes / 1048576).toFixed(0)} MiB` : "–"}
                   </td>
-                  <td>{when(image.createdAt)}</td>
+                  <td class="time">{when(image.createdAt)}</td>
                   <td>
                     <div class="row">
                       <button type="button" onClick={() => setShown(image)}>

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
+import { Access, grantBody, type Grant } from "./access";
 import { call, get, type Page } from "./api";
 import { micros } from "./approvals";
 import { Action, Dialog, Empty, Failure, Field, money, useLoad, when } from "./ui";
@@ -11,6 +12,7 @@ interface Key {
   id: string;
   name: string;
   access: string;
+  products: string[] | null;
   accountWide: boolean;
   dailyLimitMicros: number | null;
   createdAt: string;
@@ -24,6 +26,7 @@ interface Spent {
 function Create({ onDone, onClose }: { onDone: () => void; onClose: () => void }): JSX.Element {
   const [error, setError] = useState<unknown>(null);
   const [made, setMade] = useState("");
+  const [grant, setGrant] = useState<Grant>({ access: "full", products: [], accountWide: false });
   const [copied, setCopied] = useState(false);
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
@@ -34,13 +37,12 @@ function Create({ onDone, onClose }: { onDone: () => void; onClose: () => void }
       return;
     }
     try {
-      const key = await call<{ apiKey?: string; key?: string }>("POST", "/api/keys", {
+      const key = await call<{ key: string }>("POST", "/api/keys", {
         name: String(form.get("name")).trim(),
-        access: String(form.get("access")),
-        accountWide: form.get("wide") !== null,
+        ...grantBody(grant),
         dailyLimitMicros: limit,
       });
-      setMade(key.apiKey ?? key.key ?? "");
+      setMade(key.key);
       onDone();
     } catch (why) {
       setError(why);
@@ -73,18 +75,10 @@ function Create({ onDone, onClose }: { onDone: () => void; onClose: () => void }
         <Field label="Name" help="What it is for, as grading-bot">
           <input name="name" maxLength={100} required autofocus />
         </Field>
-        <Field label="Access">
-          <select name="access">
-            <option value="full">full</option>
-            <option value="read">read only</option>
-          </select>
-        </Field>
         <Field label="Daily limit ($)" help="In any 24 hours; empty: none">
           <input name="limit" inputMode="decimal" />
         </Field>
-        <label class="check">
-          <input type="checkbox" name="wide" /> It sees what every key has made
-        </label>
+        <Access grant={grant} onChange={setGrant} />
         <Failure error={error} />
         <button class="primary">Make it</button>
       </form>
@@ -184,10 +178,10 @@ export function Keys(): JSX.Element {
                 <tr key={key.id}>
                   <td>{key.name}</td>
                   <td>
-                    {key.access}
+                    {key.access === "selected" ? (key.products ?? []).join(", ") : key.access}
                     {key.accountWide && ", account-wide"}
                   </td>
-                  <td>{when(key.createdAt)}</td>
+                  <td class="time">{when(key.createdAt)}</td>
                   <td class="number">{money(of(key))}</td>
                   <td class="number">
                     {key.dailyLimitMicros === null ? "none" : money(key.dailyLimitMicros)}

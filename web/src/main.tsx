@@ -138,11 +138,7 @@ function App(): JSX.Element {
             );
           })}
         </nav>
-        <button
-          type="button"
-          class="quiet"
-          onClick={() => void signOut().then(look, setError)}
-        >
+        <button type="button" class="quiet" onClick={() => void signOut().then(look, setError)}>
           Sign out
         </button>
       </header>

@@ -15,6 +15,8 @@ interface Point {
   networkOutBytes: number;
 }
 
+const seconds: Record<string, number> = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400 };
+
 export function Metrics({ base }: { base: string }): JSX.Element {
   const [range, setRange] = useState("15m");
   const { value, error } = useLoad<{ points: Point[]; memoryLimitBytes: number }>(
@@ -24,6 +26,8 @@ export function Metrics({ base }: { base: string }): JSX.Element {
   );
   const points = value?.points ?? [];
   const times = points.map((point) => Date.parse(point.at) / 1000);
+  const to = Date.now() / 1000;
+  const shown = { times, from: to - (seconds[range] ?? 900), to };
   const mebibytes = (bytes: number): number => bytes / 1048576;
   return (
     <>
@@ -46,21 +50,21 @@ export function Metrics({ base }: { base: string }): JSX.Element {
           <h2>CPU</h2>
           <Chart
             label="CPU over time"
-            times={times}
+            {...shown}
             series={[{ name: "CPU", values: points.map((point) => point.cpuPercent) }]}
             format={(percent) => `${percent.toFixed(0)} %`}
           />
           <h2>Memory</h2>
           <Chart
             label="Memory over time"
-            times={times}
+            {...shown}
             series={[{ name: "memory", values: points.map((p) => mebibytes(p.memoryBytes)) }]}
             format={(mib) => `${mib.toFixed(0)} MiB`}
           />
           <h2>Network</h2>
           <Chart
             label="Network over time"
-            times={times}
+            {...shown}
             series={[
               { name: "in", values: points.map((p) => mebibytes(p.networkInBytes)) },
               { name: "out", values: points.map((p) => mebibytes(p.networkOutBytes)) },

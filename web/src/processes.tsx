@@ -69,26 +69,31 @@ export function Processes({ base }: { base: string }): JSX.Element {
                     {one.state.replaceAll("_", " ")}
                     {one.exitCode !== null && ` (${one.exitCode})`}
                   </td>
-                  <td>{when(one.startedAt)}</td>
+                  <td class="time">{when(one.startedAt)}</td>
                   <td class="number">{one.outputBytes} B</td>
-                  <td class="row">
-                    <button type="button" onClick={() => setShown(shown === one.id ? "" : one.id)}>
-                      {shown === one.id ? "Hide" : "Output"}
-                    </button>
-                    {one.state === "running" && (
-                      <Action
-                        run={async () => {
-                          const body = { signal: "SIGKILL" };
-                          await call("POST", `${base}/processes/${one.id}:signal`, body);
-                          reload();
-                        }}
-                        onError={setWrong}
-                        kind="danger"
-                        confirm="Kill this process?"
+                  <td>
+                    <div class="row">
+                      <button
+                        type="button"
+                        onClick={() => setShown(shown === one.id ? "" : one.id)}
                       >
-                        Kill
-                      </Action>
-                    )}
+                        {shown === one.id ? "Hide" : "Output"}
+                      </button>
+                      {one.state === "running" && (
+                        <Action
+                          run={async () => {
+                            const body = { signal: "SIGKILL" };
+                            await call("POST", `${base}/processes/${one.id}:signal`, body);
+                            reload();
+                          }}
+                          onError={setWrong}
+                          kind="danger"
+                          confirm="Kill this process?"
+                        >
+                          Kill
+                        </Action>
+                      )}
+                    </div>
                   </td>
                 </tr>
               ))}

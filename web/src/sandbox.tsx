@@ -63,10 +63,12 @@ export function SandboxPage({ id, go }: { id: string; go: (path: string) => void
   const [tool, setTool] = useState<Tool>("Command");
   if (!value) return error ? <Failure error={error} /> : <p class="loading">Loading…</p>;
 
-  const ask = (verb: string, body: unknown = {}) => async (): Promise<void> => {
-    await call("POST", `${base}:${verb}`, body);
-    reload();
-  };
+  const ask =
+    (verb: string, body: unknown = {}) =>
+    async (): Promise<void> => {
+      await call("POST", `${base}:${verb}`, body);
+      reload();
+    };
   const runs = value.state === "running";
   const paused = value.state === "paused";
   const over = value.state === "stopped" || value.state === "stopping";

@@ -4,7 +4,17 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
 import { call, get, withQuery, type Page } from "./api";
-import { Dialog, duration, Empty, Failure, Field, money, State, useLoad, useSecondsUntil } from "./ui";
+import {
+  Dialog,
+  duration,
+  Empty,
+  Failure,
+  Field,
+  money,
+  State,
+  useLoad,
+  useSecondsUntil,
+} from "./ui";
 
 export interface Sandbox {
   id: string;
@@ -74,7 +84,7 @@ function Create({
       const made = await call<Sandbox>("POST", "/v1/sandboxes", {
         ...(text("name") && { name: text("name") }),
         ...(text("image") && { image: text("image") }),
-        vcpu: 1,
+        vcpu: Number(text("vcpu")),
         memoryMiB: Number(text("memory")),
         timeoutSeconds: Number(text("minutes")) * 60,
         onLeaseEnd: text("end"),
@@ -90,25 +100,32 @@ function Create({
   return (
     <Dialog title="Create a sandbox" onClose={onClose}>
       <form onSubmit={(event) => void submit(event)}>
-        <Field label="Name" help="May be left out; unique among those that can run.">
-          <input name="name" maxLength={128} autofocus />
-        </Field>
-        <Field label="Image" help="Name, name:tag or name@version.">
-          <input name="image" placeholder="default" maxLength={128} />
-        </Field>
-        <Field label="Memory (MiB)">
-          <input name="memory" type="number" min={128} max={65536} value={512} required />
-        </Field>
-        <Field label="Lease (minutes)" help="When it is over, what is chosen below happens.">
-          <input name="minutes" type="number" min={1} max={1440} value={30} required />
-        </Field>
-        <Field label="At the end of the lease">
-          <select name="end">
-            <option value="stop">stop it</option>
-            <option value="pause">pause it</option>
-            <option value="delete">stop and forget it</option>
-          </select>
-        </Field>
+        <div class="pair">
+          <Field label="Name" help="May be left out.">
+            <input name="name" maxLength={128} autofocus />
+          </Field>
+          <Field label="Image" help="Name, name:tag or name@version.">
+            <input name="image" placeholder="default" maxLength={128} />
+          </Field>
+        </div>
+        <div class="pair">
+          <Field label="vCPU">
+            <input name="vcpu" type="number" min={1} max={16} value={1} required />
+          </Field>
+          <Field label="Memory (MiB)">
+            <input name="memory" type="number" min={128} max={65536} value={512} required />
+          </Field>
+          <Field label="Lease (minutes)">
+            <input name="minutes" type="number" min={1} max={1440} value={30} required />
+          </Field>
+          <Field label="At its end">
+            <select name="end">
+              <option value="stop">stop it</option>
+              <option value="pause">pause it</option>
+              <option value="delete">stop and forget it</option>
+            </select>
+          </Field>
+        </div>
         <Field label="Labels" help="As course:cs101 student:ada">
           <input name="labels" />
         </Field>
@@ -226,7 +243,9 @@ export function Sandboxes({ go }: { go: (path: string) => void }): JSX.Element {
                   </td>
                   <td>
                     <State state={one.state} />
-                    {one.stopReason && <div class="fine">{one.stopReason.replaceAll("_", " ")}</div>}
+                    {one.stopReason && (
+                      <div class="fine">{one.stopReason.replaceAll("_", " ")}</div>
+                    )}
                   </td>
                   <td>
                     <Labels labels={one.labels} />

@@ -8,7 +8,12 @@ import { ApiError } from "./api";
 /** What went wrong, with what can be done about it and the id that the server's log has. */
 export function Failure({ error }: { error: unknown }): JSX.Element | null {
   if (!error) return null;
-  if (!(error instanceof ApiError)) return <p class="failure" role="alert">{String(error)}</p>;
+  if (!(error instanceof ApiError))
+    return (
+      <p class="failure" role="alert">
+        {String(error)}
+      </p>
+    );
   return (
     <div class="failure" role="alert">
       <p>{error.message}</p>
@@ -176,7 +181,9 @@ export function duration(seconds: number): string {
 }
 
 export function when(iso: string | null | undefined): string {
-  return iso ? new Date(iso).toLocaleString() : "–";
+  return iso
+    ? new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" })
+    : "–";
 }
 
 export function State({ state }: { state: string }): JSX.Element {

@@ -23,17 +23,21 @@ interface Answer {
 }
 
 const DAY = 86400;
+/** In days as the server counts them, of which one may be begun. */
+const ranges: Record<string, number> = { "24h": 2, "7d": 8, "30d": 31, "90d": 91 };
 
-/** Every day from the first to today, those without a charge too. */
-function byDay(groups: Group[]): { times: number[]; values: number[] } {
+/** Every day of the range, those without a charge too. */
+function byDay(groups: Group[], range: string): { times: number[]; values: (number | null)[] } {
   const found = new Map(groups.map((one) => [one.key.slice(0, 10), Number(one.chargedMicros)]));
-  const first = [...found.keys()].sort()[0];
+  const today = Math.floor(Date.now() / 1000 / DAY) * DAY;
   const times: number[] = [];
-  if (first)
-    for (let at = Date.parse(`${first}T00:00:00Z`) / 1000; at <= Date.now() / 1000; at += DAY)
-      times.push(at);
+  for (let i = (ranges[range] ?? 1) - 1; i >= 0; i--) times.push(today - i * DAY);
   const day = (at: number): string => new Date(at * 1000).toISOString().slice(0, 10);
-  return { times, values: times.map((at) => (found.get(day(at)) ?? 0) / 1e6) };
+  const dollars = (at: number): number | null => {
+    const charged = found.get(day(at));
+    return charged ? charged / 1e6 : null;
+  };
+  return { times, values: times.map(dollars) };
 }
 
 export function Usage(): JSX.Element {
@@ -49,7 +53,7 @@ export function Usage(): JSX.Element {
     [range, group],
     15000,
   );
-  const chart = byDay(days.value?.groups ?? []);
+  const chart = byDay(days.value?.groups ?? [], range);
   const rows = groups.value?.groups ?? [];
   return (
     <>
@@ -87,13 +91,16 @@ export function Usage(): JSX.Element {
               <dd>{money(Number(days.value.held))}</dd>
             </div>
           </dl>
-          {chart.times.length > 0 ? (
+          {days.value.groups.length > 0 ? (
             <Chart
               label="Cost of each day"
               times={chart.times}
               series={[{ name: "cost", values: chart.values }]}
               format={(dollars) => money(Math.round(dollars * 1e6))}
+              from={(chart.times[0] ?? 0) - DAY / 2}
+              to={(chart.times.at(-1) ?? 0) + DAY / 2}
               bars
+              utc
             />
           ) : (
             <Empty>Nothing was charged in this time.</Empty>
@@ -120,7 +127,7 @@ export function Usage(): JSX.Element {
             <table>
               <thead>
                 <tr>
-                  <th>{group}</th>
+                  <th class="first">{group}</th>
                   <th class="number">Sandboxes</th>
                   <th class="number">CPU</th>
                   <th class="number">Running</th>
