@@ -9,6 +9,7 @@
 #include "tar.h"
 #include "transfer.h"
 #include "walk.h"
+#include "watching.h"
 #include "wire/wire.h"
 
 #include <stdbool.h>
@@ -71,6 +72,7 @@ struct stream {
 		struct removal removal;
 		struct unpacking unpacking;
 		struct packing packing;
+		struct watching watching;
 	} u;
 };
 

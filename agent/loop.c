@@ -104,8 +104,10 @@ static void handle_event(struct agent *a, const struct epoll_event *e)
 		break;
 	case EVENT_STREAM:
 		s = slot < a->slots_used ? &a->streams[slot] : NULL;
-		if (s && s->class && s->generation == (uint32_t)(e->data.u64 >> 32))
+		if (s && s->class && s->generation == (uint32_t)(e->data.u64 >> 32)) {
 			exec_event(s, (unsigned)(e->data.u64 >> 8) & 0xffu);
+			watching_event(a, s);
+		}
 		break;
 	case EVENT_EGRESS:
 		egress_event(slot, (uint32_t)(e->data.u64 >> 32), e->events);
@@ -215,8 +217,10 @@ static int turn(struct agent *a)
 	if (r)
 		return r;
 	a->deadline_us = UINT64_MAX;
-	for (uint32_t i = 0; i < a->slots_used; i++)
+	for (uint32_t i = 0; i < a->slots_used; i++) {
 		exec_times(a, &a->streams[i]);
+		watching_times(a, &a->streams[i]);
+	}
 	more = work_round(a);
 	egress_work(a);
 	link_send(&a->link);

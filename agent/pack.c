@@ -26,6 +26,38 @@ static void set_head(struct packing *p, const char *path, const char *target, co
 	p->padding = (uint32_t)(-p->left & (TAR_BLOCK - 1));
 }
 
+static bool is_excluded(const struct packing *p)
+{
+	for (uint32_t at = 0; at < p->exclude_size; at += (uint32_t)strlen(p->exclude + at) + 1) {
+		if (strcmp(p->exclude + at, p->walk.path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The paths in normal form: "./a//b/" is "a/b". */
+static int take_exclude(struct packing *p, const struct wire_strs *list)
+{
+	char path[WIRE_PATH_MAX];
+	const char *text;
+	uint32_t at = 0;
+	size_t n;
+	int r;
+
+	p->exclude_size = 0;
+	while ((text = wire_strs_next(list, &at))) {
+		r = fs_normal_path(text, path, sizeof(path));
+		if (r)
+			return r;
+		n = strlen(path) + 1;
+		if (n > sizeof(p->exclude) - p->exclude_size)
+			return -E2BIG;
+		memcpy(p->exclude + p->exclude_size, path, n);
+		p->exclude_size += (uint32_t)n;
+	}
+	return 0;
+}
+
 /* The next entry into head. 1, 0 at the end, negative errno. */
 static int next_entry(struct packing *p)
 {
@@ -36,8 +68,9 @@ static int next_entry(struct packing *p)
 		r = walk_next(&p->walk);
 		if (r <= 0)
 			return r;
-	} while (!S_ISREG(p->walk.stat.st_mode) && !S_ISDIR(p->walk.stat.st_mode) &&
-		 !S_ISLNK(p->walk.stat.st_mode));
+	} while ((!S_ISREG(p->walk.stat.st_mode) && !S_ISDIR(p->walk.stat.st_mode) &&
+			 !S_ISLNK(p->walk.stat.st_mode)) ||
+		 is_excluded(p));
 	r = entry_target(walk_fd(&p->walk), p->walk.name, &p->walk.stat, target, sizeof(target));
 	if (r)
 		return r;
@@ -201,7 +234,8 @@ void packing_begin(struct agent *a, struct stream *s, const struct wire_tar_out 
 	p->left = 0;
 	p->padding = p->head_at = p->head_count = 0;
 	stream_start(s, &class_packing);
-	r = fs_as(m->uid, m->gid);
+	r = take_exclude(p, &m->exclude);
+	r = r ? r : fs_as(m->uid, m->gid);
 	if (!r) {
 		r = begin(p, m->path.text);
 		fs_as_root();

@@ -153,6 +153,7 @@ static int take_request(struct agent *a, const struct wire_frame *f)
 		REQUEST(FILE_CHOWN, file_chown, file_chown(a, s, &m))
 		REQUEST(TAR_IN, tar_in, unpacking_begin(a, s, &m))
 		REQUEST(TAR_OUT, tar_out, packing_begin(a, s, &m))
+		REQUEST(WATCH, watch, watching_begin(a, s, &m))
 #undef REQUEST
 	default:
 		return -EPROTO;

@@ -67,6 +67,8 @@ struct packing {
 	uint32_t padding;
 	uint32_t head_at, head_count; /* headers not yet sent */
 	uint8_t head[TAR_HEAD_MOST];
+	uint32_t exclude_size;
+	char exclude[WIRE_EXCLUDE_MOST]; /* paths, each with its terminator */
 };
 
 /* Begin a request, see wire.h for what each is. They fail or end the stream themselves. */

@@ -8,6 +8,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 /*
@@ -17,9 +18,13 @@
 
 /* --- out --- */
 
+#define EXCLUDES_MOST 256
+
 struct packing {
 	struct sandbox *sandbox;
 	char *path;
+	json_t *query;
+	const char *exclude[EXCLUDES_MOST + 1]; /* of the query */
 	uint32_t as;
 	bool gzip;
 };
@@ -30,6 +35,7 @@ static void packing_free(void *context)
 
 	sandbox_free(p->sandbox);
 	free(p->path);
+	json_decref(p->query);
 	free(p);
 }
 
@@ -73,8 +79,8 @@ static bool produce(void *context, int fd)
 
 	if (p->gzip && !a)
 		return false;
-	whole = sandbox_get_tar(p->sandbox, p->path, p->as, a ? write_packed : write_plain,
-			a ? (void *)a : (void *)&fd, NULL) == 0;
+	whole = sandbox_get_tar(p->sandbox, p->path, p->exclude, p->as,
+			a ? write_packed : write_plain, a ? (void *)a : (void *)&fd, NULL) == 0;
 	if (a && !whole)
 		archive_write_fail(a);
 	else if (a)
@@ -105,6 +111,46 @@ static bool is_root(const struct request *q)
 	return strcmp(request_text(q->query, "user", "sandbox"), "root") == 0;
 }
 
+/* "a/b": relative, and within the folder */
+static bool is_relative(const char *path)
+{
+	if (*path == '/')
+		return false;
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n > NAME_MAX || (n == 2 && path[0] == '.' && path[1] == '.'))
+			return false;
+		path += n;
+		path += *path == '/';
+	}
+	return true;
+}
+
+/* false: answered */
+static bool take_excludes(struct request *q, struct packing *p)
+{
+	const json_t *list, *text;
+	size_t i, size = 0;
+
+	p->query = json_incref(q->query);
+	list = json_object_get(q->query, "exclude");
+	json_array_foreach (list, i, text) {
+		if (i == EXCLUDES_MOST)
+			break;
+		p->exclude[i] = json_string_value(text);
+		size += json_string_length(text) + 1;
+		if (is_relative(p->exclude[i]) && size <= WIRE_EXCLUDE_MOST)
+			continue;
+		answer_error(q, API_INVALID_REQUEST,
+			json_pack("{s[{ss ss}]}", "issues", "path", "exclude", "message",
+				"must be paths below the folder, of 8192 bytes in all"),
+			"exclude must be paths below the folder, of 8192 bytes in all.");
+		return false;
+	}
+	return true;
+}
+
 void archive_get(struct request *q)
 {
 	const char *path = request_text(q->query, "path", "");
@@ -126,12 +172,9 @@ void archive_get(struct request *q)
 	p->gzip = request_boolean(q->query, "gzip", false);
 	if (p->gzip)
 		source.type = "application/gzip";
-	if (json_array_size(json_object_get(q->query, "exclude")))
-		answer_error(q, API_UNAVAILABLE, NULL,
-			"Archives without some paths: not available on this server.");
-	else if (path[0] != '/')
+	if (path[0] != '/')
 		answer_error(q, API_INVALID_REQUEST, NULL, "path must be an absolute path.");
-	else
+	else if (take_excludes(q, p))
 		p->sandbox = life_attach(q, &record);
 	if (p->sandbox) {
 		spec = json_loads(record.spec, 0, NULL);

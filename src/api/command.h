@@ -43,6 +43,10 @@ int command_not_started(int r, const struct error *err);
 void command_failure(
 	struct request *q, const struct store_sandbox *record, int r, const struct error *err);
 
+/* Watches are processes of the monitor too, under ids that begin so. */
+#define WATCH_PREFIX "watch-"
+bool process_is_watch(const char *id);
+
 /* process_view.c */
 json_t *process_json(const struct sandbox_process *p, uint32_t memory_mib);
 /* The word that it was spawned with: false is none. */

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "api/glob.h"
+#include "wire/glob.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -13,6 +13,11 @@
 
 /* --- what it is --- */
 
+bool process_is_watch(const char *id)
+{
+	return text_starts(id, WATCH_PREFIX);
+}
+
 static json_t *command_line(const struct command *c)
 {
 	struct buffer text = {0};

@@ -24,6 +24,10 @@ struct use {
 static bool use_begin(struct use *u, struct request *q)
 {
 	*u = (struct use){.q = q, .id = q->params[1]};
+	if (process_is_watch(u->id)) {
+		answer_error(q, API_NOT_FOUND, NULL, "There is no such process.");
+		return false;
+	}
 	u->sandbox = strcmp(q->method, "GET") == 0 ? life_attach_as_it_is(q, &u->record)
 						   : life_attach(q, &u->record);
 	return u->sandbox != NULL;
@@ -104,8 +108,11 @@ void processes_list(struct request *q)
 		return;
 	}
 	r = sandbox_processes(u.sandbox, &list, &count, &u.err);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		if (process_is_watch(list[i].id))
+			continue;
 		json_array_append_new(data, process_json(&list[i], u.record.memory_mib));
+	}
 	if (r)
 		answer_use_failure(&u, r);
 	else

@@ -245,8 +245,27 @@ static const struct field rename_body[] = {
 static const struct field archive_query[] = {
 	PATH_FIELD,
 	BOOLEAN("gzip"),
-	TEXTS("exclude", 0, 256),
+	TEXTS("exclude", 0, 256, .help = "Paths below it to be left out; no patterns."),
 	USER_FIELD,
+	FIELDS_END,
+};
+static const struct field watch_body[] = {
+	PATH_FIELD,
+	BOOLEAN("recursive", .help = "And all folders below; default false."),
+	TEXTS("events", 1, 5, .values = "create|write|remove|rename|chmod", .help = "Default all."),
+	TEXTS("include", 0, 64, .help = "Patterns: only what matches one; ** is any folders."),
+	TEXTS("exclude", 0, 64, .help = "Patterns; such folders are not watched."),
+	INTEGER("batchMs", 0, 60000, .help = "Changes are told together; default 50."),
+	INTEGER("timeoutMs", 0, 86400000, .help = "Its end; 0: none; default 3600000."),
+	INTEGER("maxWatches", 1, 1024, .help = "Most folders; default 1024."),
+	TEXT("id", 1, 36, .help = "Of your choice: a-z, 0-9 and -."),
+	BOOLEAN("webhook"),
+	FIELDS_END,
+};
+static const struct field watch_events_query[] = {
+	INTEGER("cursor", 0, INT64_MAX, .help = "nextCursor of what was read before; default 0."),
+	INTEGER("waitMs", 0, 60000, .help = "Wait so long for some; default 0."),
+	BOOLEAN("follow", .help = "Lines of JSON, as they come."),
 	FIELDS_END,
 };
 static const struct field archive_put_query[] = {PATH_FIELD, USER_FIELD, FIELDS_END};
@@ -498,8 +517,12 @@ const struct route api_routes[] = {
 		.body = nothing),
 	ROUTE("POST", SANDBOX "/uploads/{upload}:abort", "Give it up", uploads_abort, nothing,
 		.body = nothing),
-	MISSING("POST", SANDBOX "/files/watches", "Watch a folder"),
-	MISSING("GET", SANDBOX "/files/watches", "List watches"),
+	ROUTE("POST", SANDBOX "/files/watches", "Watch a folder", watches_create, nothing,
+		.body = watch_body, .status = 201),
+	ROUTE("GET", SANDBOX "/files/watches", "List watches that run", watches_list, nothing),
+	ROUTE("GET", SANDBOX "/files/watches/{watch}/events", "What has changed", watches_events,
+		watch_events_query),
+	ROUTE("DELETE", SANDBOX "/files/watches/{watch}", "End a watch", watches_stop, nothing),
 
 	ROUTE("GET", "/v1/images", "List images", images_list, images),
 	ROUTE("GET", "/v1/images/resolve", "The image of a reference", images_resolve, reference),

@@ -406,7 +406,8 @@ static bool find_process(struct request *q, struct terminal *t, const char *id)
 	t->sandbox = life_attach(q, &t->record);
 	if (!t->sandbox)
 		return false;
-	r = sandbox_process_output(t->sandbox, &spec, &process, &err);
+	r = process_is_watch(id) ? -ENOENT
+				 : sandbox_process_output(t->sandbox, &spec, &process, &err);
 	if (r == -ENOENT)
 		answer_error(q, API_NOT_FOUND, NULL, "There is no such process.");
 	else if (r)

@@ -152,7 +152,7 @@ static int begin_tar_out(struct fake_guest *g, struct fake_stream *s, const stru
 
 	if (wire_get_tar_out(f->payload, f->length, &m))
 		return -EPROTO;
-	r = take_path(path, &m.path);
+	r = m.exclude.count ? -EOPNOTSUPP : take_path(path, &m.path);
 	r = r ? r : fake_files_pack(&g->files, path, &s->body);
 	if (r)
 		fake_stream_fail(g, s, r, path);
@@ -381,6 +381,9 @@ int fake_request(struct fake_guest *g, const struct wire_frame *f)
 		return do_stats(g, s);
 	case WIRE_PING:
 		return do_ping(g, s, f);
+	case WIRE_WATCH:
+		fake_stream_fail(g, s, EOPNOTSUPP, "watch");
+		return 0;
 	default:
 		return do_change(g, s, f);
 	}

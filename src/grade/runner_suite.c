@@ -303,7 +303,7 @@ static int collect(
 			r = collect_failed(&run, &l, r, err);
 	}
 	if (!r)
-		r = sandbox_get_tar(s, ROOT, 0, keep_bytes, &suite->archive, err);
+		r = sandbox_get_tar(s, ROOT, NULL, 0, keep_bytes, &suite->archive, err);
 	buffer_fini(&l.collected);
 	buffer_fini(&l.tail);
 	buffer_fini(&config);

@@ -82,7 +82,8 @@ void limits_end(struct monitor *m, const struct stream *s, uint8_t *exit_frame)
 
 void limits_progress(struct monitor *m, struct stream *s)
 {
-	if (s->type != WIRE_EXEC && !s->killed)
+	/* these two may be silent as long as they like */
+	if (s->type != WIRE_EXEC && s->type != WIRE_WATCH && !s->killed)
 		s->watchdog_ms = clock_ms() + 2 * patience(m);
 }
 

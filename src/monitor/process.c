@@ -399,6 +399,11 @@ void process_from_guest(struct monitor *m, struct stream *s, const struct wire_f
 		p->pid = started.pid;
 		process_begun(m, p, NULL);
 		break;
+	case WIRE_DONE: /* of a watch */
+		p->end = (struct wire_exit){.reason = WIRE_END_EXITED};
+		process_begun(m, p, NULL);
+		end(m, p, WIRE_PROCESS_ENDED);
+		break;
 	case WIRE_EXIT:
 		wire_get_exit(f->payload, f->length, &p->end);
 		process_begun(m, p, NULL);

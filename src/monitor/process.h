@@ -21,12 +21,14 @@
  * different as long as its spawner's connection lasts: the guest is given credit only for what that
  * client has asked beyond, so that nothing is lost and the program waits for its reader.
  *
+ * A WATCH is kept in the same way: its records are its output.
+ *
  * Everything here is bounded: processes, their output, their input, each and together. An ended one
  * is remembered until its place is wanted.
  */
 #define PROCESSES_RUNNING 48u  /* leaves streams for commands and files */
 #define PROCESSES_MOST    128u /* with those that have ended */
-#define PROCESS_ID        40u
+#define PROCESS_ID        48u
 #define PROCESS_ABOUT     8192u
 
 #define PROCESS_OUTPUT   (1u << 20)  /* kept of one */
@@ -43,6 +45,7 @@ struct process {
 	char id[PROCESS_ID];
 	char *about;
 	struct stream *stream; /* NULL once it has ended */
+	bool watch;            /* a WATCH, not an EXEC */
 	enum wire_process_state state;
 	struct client *holder;   /* or NULL */
 	struct client *spawner;  /* waits for its start, or NULL */

@@ -164,31 +164,52 @@ void process_begun(struct monitor *m, struct process *p, const struct wire_fail 
 	}
 }
 
+static bool is_request(const struct wire_mon_spawn *ask, bool watch, struct wire_exec *e)
+{
+	struct wire_watch w;
+
+	return watch ? !wire_get_watch(ask->exec.bytes, ask->exec.count, &w)
+		     : !wire_get_exec(ask->exec.bytes, ask->exec.count, e);
+}
+
+static bool has_room_to_watch(const struct monitor *m)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->processes.count; i++)
+		n += m->processes.list[i]->watch && m->processes.list[i]->stream;
+	return n < WIRE_WATCHES_MOST;
+}
+
 static void spawn(struct client *c, uint32_t stream, const struct wire_mon_spawn *ask)
 {
 	struct monitor *m = c->monitor;
+	bool watch = ask->flags & WIRE_SPAWN_WATCH;
+	uint16_t type = watch ? WIRE_WATCH : WIRE_EXEC;
 	cleanup_free uint8_t *frame = NULL;
-	struct wire_exec e;
+	struct wire_exec e = {0};
 	struct process *p;
 	struct stream *s;
 
-	if (!is_id(&ask->id) || ask->about.count >= PROCESS_ABOUT ||
-		wire_get_exec(ask->exec.bytes, ask->exec.count, &e))
+	if (!is_id(&ask->id) || ask->about.count >= PROCESS_ABOUT || !is_request(ask, watch, &e))
 		return stream_answer_fail(c, stream, EINVAL, "no such process can be");
 	if (process_find(m, ask->id.text))
 		return stream_answer_fail(c, stream, EEXIST, "there is a process of that id");
+	if (watch && !has_room_to_watch(m))
+		return stream_answer_fail(c, stream, EBUSY, "too many watches at once");
 	frame = malloc(WIRE_HEADER + ask->exec.count);
 	p = frame ? process_new(m, ask->id.text, ask->about.text) : NULL;
 	if (!p)
 		return stream_answer_fail(
 			c, stream, EBUSY, "too many processes at once in this sandbox");
-	s = stream_open(m, WIRE_EXEC, NULL, 0);
+	s = stream_open(m, type, NULL, 0);
 	if (!s) {
 		process_free(m, p);
 		return stream_answer_fail(
 			c, stream, EBUSY, "too many operations at once on this sandbox");
 	}
 	p->stream = s;
+	p->watch = watch;
 	p->spawner = c;
 	p->spawner_stream = stream;
 	p->holder = ask->flags & WIRE_SPAWN_HOLD ? c : NULL;
@@ -197,9 +218,10 @@ static void spawn(struct client *c, uint32_t stream, const struct wire_mon_spawn
 	p->input_open = s->input = e.flags & WIRE_EXEC_STDIN;
 	s->process = p;
 	m->processes.running++;
-	wire_header_put(frame, ask->exec.count, WIRE_EXEC, 0, s->id);
+	wire_header_put(frame, ask->exec.count, type, 0, s->id);
 	memcpy(frame + WIRE_HEADER, ask->exec.bytes, ask->exec.count);
-	limits_begin(m, s, &e, frame);
+	if (!watch)
+		limits_begin(m, s, &e, frame);
 	guest_send(&m->guest, frame, WIRE_HEADER + ask->exec.count);
 	monitor_schedule_tick(m);
 }
@@ -250,6 +272,12 @@ static void send_signal(struct client *c, uint32_t stream, struct process *p, ui
 		return stream_answer_fail(c, stream, ESRCH, "the process has ended");
 	if (signal < 1 || signal > 64)
 		return stream_answer_fail(c, stream, EINVAL, "no such signal");
+	if (p->watch) {
+		if (!p->stream->killed)
+			stream_kill(c->monitor, p->stream, WIRE_KILL_CANCEL);
+		monitor_schedule_tick(c->monitor);
+		return answer(c, stream, p);
+	}
 	n = wire_put_signal(
 		frame, sizeof(frame), p->stream->id, 0, &(struct wire_signal){.signal = signal});
 	if (n > 0)

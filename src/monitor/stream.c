@@ -22,7 +22,8 @@ static const struct stream_shape shapes[] = {
 	{WIRE_FILE_WRITE, WIRE_DONE, true, false, 0}, {WIRE_TAR_IN, WIRE_DONE, true, false, 0},
 	{WIRE_FILE_READ, WIRE_DONE, false, false, OUTPUT},
 	{WIRE_TAR_OUT, WIRE_DONE, false, false, OUTPUT},
-	{WIRE_FILE_LIST, WIRE_DONE, false, true, 0}, {WIRE_FILE_STAT, WIRE_DONE, false, true, 0},
+	{WIRE_WATCH, WIRE_DONE, false, false, OUTPUT}, {WIRE_FILE_LIST, WIRE_DONE, false, true, 0},
+	{WIRE_FILE_STAT, WIRE_DONE, false, true, 0},
 	{WIRE_STATS, WIRE_STATS_REPLY, false, false, 0}, {WIRE_PING, WIRE_PONG, false, false, 0},
 	{0, WIRE_DONE, false, false, 0}, /* the others */
 };
@@ -73,7 +74,8 @@ bool stream_any(const struct monitor *m)
 	for (size_t i = 0; i < WIRE_STREAMS_MAX; i++) {
 		const struct stream *s = &m->streams[i];
 
-		if (s->used && (s->client || s->type != WIRE_PING))
+		/* a watch waits only, as long as nothing else is done */
+		if (s->used && (s->client || (s->type != WIRE_PING && s->type != WIRE_WATCH)))
 			return true;
 	}
 	return false;
@@ -347,7 +349,7 @@ static int guest_says(struct stream *s, const struct wire_frame *f, const char *
 		return 0;
 	case WIRE_STARTED:
 		*why = "the start of what is no command, or has started";
-		if (s->type != WIRE_EXEC || s->started)
+		if ((s->type != WIRE_EXEC && s->type != WIRE_WATCH) || s->started)
 			return -EPROTO;
 		s->started = true;
 		return 0;

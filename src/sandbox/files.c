@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REQUEST_MOST (WIRE_HEADER + 2 * WIRE_PATH_MAX + 128)
+#define REQUEST_MOST (WIRE_HEADER + 8 * WIRE_PATH_MAX)
 #define ENTRIES_MOST 100000u
 #define NAMES_MOST   (32u << 20) /* bytes of all their paths together: a guest says what they are */
 
@@ -170,7 +170,7 @@ int sandbox_read_to(struct sandbox *s, const char *path, uint32_t as,
 	return r ? r : receive(&op, path, on_bytes, context, err);
 }
 
-int sandbox_get_tar(struct sandbox *s, const char *path, uint32_t as,
+int sandbox_get_tar(struct sandbox *s, const char *path, const char *const *exclude, uint32_t as,
 	int (*on_bytes)(void *context, const void *bytes, size_t count), void *context,
 	struct error *err)
 {
@@ -179,7 +179,10 @@ int sandbox_get_tar(struct sandbox *s, const char *path, uint32_t as,
 
 	if (!r)
 		r = REQUEST(tar_out, &op,
-			(&(struct wire_tar_out){.path = wire_str(path), .uid = as, .gid = as}),
+			(&(struct wire_tar_out){.path = wire_str(path),
+				.uid = as,
+				.gid = as,
+				.exclude = wire_list(exclude)}),
 			err);
 	return r ? r : receive(&op, path, on_bytes, context, err);
 }

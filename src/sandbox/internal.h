@@ -66,6 +66,9 @@ void op_cancel(struct operation *op);
 int exec_encode(const struct exec_spec *spec, uint32_t stream, bool input, uint8_t *frame,
 	size_t size, struct error *err);
 
+/* process.c: the answer of a request that was sent: MON_PROCESS, DONE. */
+int process_take_answer(struct operation *op, struct sandbox_process *out, struct error *err);
+
 /* Move bytes of s->out to the socket without waiting; 0 or -ENODEV. */
 int connection_flush(struct sandbox *s, struct error *err);
 /* Read what is there without waiting. */

@@ -55,8 +55,7 @@ static int take_process(const struct wire_frame *f, struct sandbox_process *out,
 	return out->about ? 0 : error_set(err, -ENOMEM, "out of memory");
 }
 
-/* The answer of a request that was sent: MON_PROCESS, DONE. */
-static int take_answer(struct operation *op, struct sandbox_process *out, struct error *err)
+int process_take_answer(struct operation *op, struct sandbox_process *out, struct error *err)
 {
 	int r = op_next(op, err);
 
@@ -95,7 +94,7 @@ int sandbox_spawn(struct sandbox *s, const struct spawn_spec *spec, struct sandb
 	if (n < 0)
 		return error_set(err, -E2BIG, "the arguments and environment are too long");
 	n = op_send(&op, frame, (size_t)n, err);
-	return n ? n : take_answer(&op, out, err);
+	return n ? n : process_take_answer(&op, out, err);
 }
 
 static int add_process(struct operation *op, struct sandbox_process **list, size_t *count,
@@ -202,7 +201,7 @@ static int ask(struct operation *op, const uint8_t *frame, int size, struct sand
 	if (size < 0)
 		return error_set(err, -E2BIG, "the request is too long");
 	r = op_send(op, frame, (size_t)size, err);
-	return r ? r : take_answer(op, out, err);
+	return r ? r : process_take_answer(op, out, err);
 }
 
 int sandbox_process_write(struct sandbox *s, const char *id, uint64_t offset, const void *bytes,

@@ -222,7 +222,7 @@ int exec_result_status(const struct exec_result *r);
  * are forgotten when there are many). Any connection to the sandbox may use them by their id.
  */
 struct sandbox_process {
-	char id[40];
+	char id[48];
 	enum wire_process_state state;
 	uint32_t pid;            /* the guest's word */
 	enum wire_ending reason; /* once it is WIRE_PROCESS_ENDED */
@@ -248,6 +248,22 @@ struct spawn_spec {
 /* Start one; answers when it runs, or has ended already: 127 when there is no such program.
  * -EBUSY: too many run. *out is to be finished whenever a call below answers 0. */
 int sandbox_spawn(struct sandbox *s, const struct spawn_spec *spec, struct sandbox_process *out,
+	struct error *err);
+/*
+ * A folder that is watched is such a process, whose output is the records of wire.h; any signal
+ * ends it. -EBUSY: too many watches. -ENOENT, -ENOTDIR, -EACCES: of the folder.
+ */
+struct watch_spec {
+	const char *path;
+	uint32_t uid, gid;                           /* whose rights apply */
+	bool recursive;                              /* and all folders below */
+	uint32_t events;                             /* WIRE_WATCH_… */
+	uint32_t batch_ms, folders;                  /* 0: at once; as many as there may be */
+	int64_t timeout_ms;                          /* 0: none */
+	const char *const *include, *const *exclude; /* patterns, NULL at the end; NULL: none */
+	const char *id, *about;                      /* as in spawn_spec */
+};
+int sandbox_watch(struct sandbox *s, const struct watch_spec *spec, struct sandbox_process *out,
 	struct error *err);
 /* *out: array of *count, the oldest first; free with sandbox_processes_free(). */
 int sandbox_processes(
@@ -345,7 +361,8 @@ int sandbox_put_tree(struct sandbox *s, const char *path, int host_dir_fd, uint3
 int tree_pack(int dir_fd, uint64_t limit_bytes, bool gzip,
 	int (*sink)(void *context, const void *bytes, size_t count), void *context,
 	struct error *err);
-int sandbox_get_tar(struct sandbox *s, const char *path, uint32_t as,
+/* `exclude`: paths below it that are left out, with all below them; NULL at the end; NULL: none */
+int sandbox_get_tar(struct sandbox *s, const char *path, const char *const *exclude, uint32_t as,
 	int (*on_bytes)(void *context, const void *bytes, size_t count), void *context,
 	struct error *err);
 

@@ -302,8 +302,8 @@ bool wire_is_network(uint16_t type)
 bool wire_is_request(uint16_t type)
 {
 	return type == WIRE_EXEC || (type >= WIRE_FILE_WRITE && type <= WIRE_FILE_CHOWN) ||
-	       type == WIRE_TAR_IN || type == WIRE_TAR_OUT || type == WIRE_STATS ||
-	       type == WIRE_PING;
+	       type == WIRE_TAR_IN || type == WIRE_TAR_OUT || type == WIRE_WATCH ||
+	       type == WIRE_STATS || type == WIRE_PING;
 }
 
 int wire_check(const struct wire_frame *frame)

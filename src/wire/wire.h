@@ -18,9 +18,9 @@
  *
  * `length` counts the payload only, at most WIRE_PAYLOAD_MAX. Stream 0 is the connection itself;
  * every other stream is one operation. The host opens it with a request (EXEC, FILE_…, TAR_…,
- * STATS, PING) under an id of its choice that is not in use; the guest ends it with exactly one
- * final message (EXIT, DONE, FAIL, STATS_REPLY, PONG), after which the id is free. The host never
- * ends a stream by itself: to give up it sends KILL and waits for the final message.
+ * WATCH, STATS, PING) under an id of its choice that is not in use; the guest ends it with exactly
+ *one final message (EXIT, DONE, FAIL, STATS_REPLY, PONG), after which the id is free. The host
+ *never ends a stream by itself: to give up it sends KILL and waits for the final message.
  *
  * Bytes travel in DATA frames on a channel of the stream; END closes the channel. Each channel
  * starts with WIRE_WINDOW bytes of credit. Sending n bytes uses up n; the receiver returns credit
@@ -31,7 +31,7 @@
  *
  * Nothing here allocates. Decoded messages point into the frame they came from.
  */
-#define WIRE_VERSION     2u
+#define WIRE_VERSION     3u
 #define WIRE_HEADER      12u
 #define WIRE_PAYLOAD_MAX (256u << 10)
 #define WIRE_FRAME_MAX   (WIRE_HEADER + WIRE_PAYLOAD_MAX)
@@ -110,7 +110,8 @@ enum sandbox_stop_reason {
 
 /* mon_spawn.flags: while the client that spawned it is there, it waits for what that one has not
  * asked beyond yet; else its oldest output is dropped. */
-#define WIRE_SPAWN_HOLD 1u
+#define WIRE_SPAWN_HOLD  1u
+#define WIRE_SPAWN_WATCH 2u /* `exec` is the payload of a WATCH; SIGNAL of any number ends it */
 
 /* mon_process.state */
 enum wire_process_state {
@@ -122,7 +123,8 @@ enum wire_process_state {
 };
 
 #define WIRE_PARENTS   1u /* file_write, file_mkdir, tar_in: make missing parents (mode 755) */
-#define WIRE_RECURSIVE 1u /* file_remove: a whole tree; a missing path is then no error */
+/* file_remove: a whole tree; a missing path is then no error. watch: all folders below it too. */
+#define WIRE_RECURSIVE 1u
 
 /* mon_rules.flags */
 #define WIRE_RULE_PAUSE      1u /* at the end of the lease it is paused; else stopped */
@@ -178,6 +180,7 @@ enum wire_process_state {
 	M(NET_CREDIT, net_credit, 0x47, BOTH)                                                      \
 	M(NET_CLOSE, net_close, 0x48, BOTH)                                                        \
 	M(RESIZE, resize, 0x50, GUEST)                                                             \
+	M(WATCH, watch, 0x51, GUEST)                                                               \
 	M(MON_READY, mon_ready, 0x100, MONITOR)                                                    \
 	M(MON_STOPPED, mon_stopped, 0x101, MONITOR)                                                \
 	M(MON_USAGE, mon_usage, 0x102, MONITOR)                                                    \
@@ -274,7 +277,40 @@ enum wire_process_state {
 	F(str, target)
 /* unpack below path; owners become uid:gid; links and devices that would leave path are refused */
 #define WIRE_FIELDS_tar_in(F)  F(str, path) F(u32, uid) F(u32, gid) F(u32, flags) F(u64, limit_bytes)
-#define WIRE_FIELDS_tar_out(F) F(str, path) F(u32, uid) F(u32, gid)
+/* without what lies at these paths, relative to the folder, and below them */
+#define WIRE_EXCLUDE_MOST      8192u /* bytes of them, with a terminator each */
+#define WIRE_FIELDS_tar_out(F) F(str, path) F(u32, uid) F(u32, gid) F(strs, exclude)
+
+/*
+ * What changes in a folder: STARTED when all is being watched, then records on channel 1 until KILL
+ * or its own end; DONE. A record ends with a NUL:
+ *
+ *	letter kind path	c created, w written, r removed, n renamed, a attributes; kind d or
+ *f o path			before an n: where it was before ! notice		"overflow":
+ *events were lost; "limit": not all is watched; "end stopped", "end timeout", "end root-removed"
+ *
+ * Paths are absolute. A pattern without a slash is for names, one with a slash for paths below the
+ * folder (wire/glob.h). What is excluded is neither told nor watched.
+ */
+#define WIRE_WATCHES_MOST   16u
+#define WIRE_WATCH_FOLDERS  1024u /* of one watch */
+#define WIRE_WATCH_PATTERNS 4096u /* bytes of include, and of exclude, with a terminator each */
+#define WIRE_WATCH_CREATE   1u
+#define WIRE_WATCH_WRITE    2u
+#define WIRE_WATCH_REMOVE   4u
+#define WIRE_WATCH_RENAME   8u
+#define WIRE_WATCH_CHMOD    16u
+#define WIRE_FIELDS_watch(F)                                                                       \
+	F(str, path)                                                                               \
+	F(u32, uid)                                                                                \
+	F(u32, gid)                                                                                \
+	F(u32, flags)                                                                              \
+	F(u32, events /* WIRE_WATCH_… */)                                                          \
+	F(u32, batch_ms /* changes are told together after so long */)                             \
+	F(u32, folders /* most of them; 0: WIRE_WATCH_FOLDERS */)                                  \
+	F(u64, timeout_ms /* 0: none */)                                                           \
+	F(strs, include /* none: everything */)                                                    \
+	F(strs, exclude)
 #define WIRE_FIELDS_stats(F)
 #define WIRE_FIELDS_stats_reply(F)                                                                 \
 	F(u64, uptime_us)                                                                          \
@@ -466,6 +502,16 @@ WIRE_MESSAGES(M)
 static inline struct wire_str wire_str(const char *text)
 {
 	return (struct wire_str){text, text ? (uint32_t)__builtin_strlen(text) : 0};
+}
+
+/* of a list with NULL at its end; NULL: none */
+static inline struct wire_strs wire_list(const char *const *list)
+{
+	struct wire_strs strs = {.list = list};
+
+	while (list && list[strs.count])
+		strs.count++;
+	return strs;
 }
 
 /* The next string of a decoded list, or NULL at its end; *at starts at 0. */

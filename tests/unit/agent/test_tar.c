@@ -295,13 +295,61 @@ static void holds_the_size_limit(void **state)
 	buffer_fini(&b);
 }
 
-static void request_pack(struct client *c, const char *path, struct outcome *o)
+static void request_pack_without(
+	struct client *c, const char *path, const char *const *exclude, struct outcome *o)
 {
-	struct wire_tar_out m = {.path = wire_str(path), .uid = geteuid(), .gid = getegid()};
+	struct wire_tar_out m = {.path = wire_str(path),
+		.uid = geteuid(),
+		.gid = getegid(),
+		.exclude = wire_list(exclude)};
 	uint32_t id = client_id(c);
 
 	client_send(c, wire_put_tar_out(c->out, sizeof(c->out), id, 0, &m));
 	client_finish(c, id, o);
+}
+
+static void request_pack(struct client *c, const char *path, struct outcome *o)
+{
+	request_pack_without(c, path, NULL, o);
+}
+
+static bool has_name(const struct outcome *o, const char *name)
+{
+	const struct buffer *b = &o->bytes[WIRE_STDOUT];
+
+	return memmem(buffer_bytes(b), buffer_length(b), name, strlen(name)) != NULL;
+}
+
+static void without_some_paths(void **state)
+{
+	static const char *const exclude[] = {"b", "./a//x/", NULL}, *const outside[] = {
+									     "../x", NULL};
+	static char large[WIRE_EXCLUDE_MOST];
+	const char *const too_large[] = {large, large, NULL};
+	struct client *c = *state;
+	struct outcome o;
+
+	for (size_t i = 0; i < sizeof(large) - 1; i++)
+		large[i] = i % 100 ? 'x' : '/';
+	large[0] = 'x';
+	for (const char *const *p =
+			(const char *const[]){"p/a/x/f", "p/a/y", "p/b/f", "p/c/b", NULL};
+		*p; p++) {
+		client_write(c, client_path(c, *p), "", 0, &o);
+		assert_done(&o);
+		outcome_fini(&o);
+	}
+	request_pack_without(c, client_path(c, "p"), exclude, &o);
+	assert_done(&o);
+	assert_true(has_name(&o, "a/y") && has_name(&o, "c/b"));
+	assert_false(has_name(&o, "a/x") || has_name(&o, "b/f"));
+	outcome_fini(&o);
+	request_pack_without(c, client_path(c, "p"), outside, &o);
+	assert_int_equal(o.error, EXDEV);
+	outcome_fini(&o);
+	request_pack_without(c, client_path(c, "p"), too_large, &o);
+	assert_int_not_equal(o.error, 0);
+	outcome_fini(&o);
 }
 
 /* Out, in again elsewhere, out again: the same entries with the same bytes. */
@@ -446,7 +494,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {TEST(unpacks_what_is_good),
 		TEST(refuses_what_would_leave), TEST(replaces_links), TEST(refuses_what_is_damaged),
 		TEST(refuses_bad_records), TEST(holds_the_size_limit), TEST(comes_back_as_it_went),
-		TEST(packs_one_file), cmocka_unit_test(parses_alike_in_any_pieces)};
+		TEST(without_some_paths), TEST(packs_one_file),
+		cmocka_unit_test(parses_alike_in_any_pieces)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static struct {
 static struct {
 	uint32_t credit[WIRE_CHANNELS];
 	struct buffer input;
-	unsigned ends, signal, cols;
+	unsigned ends, signal, cols, kills;
 } guest;
 
 void client_send(struct client *c, const uint8_t *bytes, size_t size)
@@ -109,6 +109,12 @@ bool pause_let(struct monitor *monitor)
 void limits_begin(
 	struct monitor *monitor, struct stream *s, const struct wire_exec *e, uint8_t *bytes)
 {
+}
+
+void stream_kill(struct monitor *monitor, struct stream *s, uint32_t reason)
+{
+	s->killed = true;
+	guest.kills++;
 }
 
 void monitor_schedule_tick(struct monitor *monitor)
@@ -555,6 +561,71 @@ static void test_too_many(void **state)
 	assert_int_equal(got.error, EBUSY);
 }
 
+/* --- watches --- */
+
+static void watch(const char *id)
+{
+	uint8_t request[256];
+	int n = wire_put_watch(
+		request, sizeof(request), 1, 0, &(struct wire_watch){.path = wire_str("/w")});
+
+	ASK(0, mon_spawn, .id = wire_str(id), .flags = WIRE_SPAWN_WATCH, .about = wire_str("about"),
+		.exec = {request + WIRE_HEADER, (uint32_t)n - WIRE_HEADER});
+}
+
+static void watched(const char *id)
+{
+	watch(id);
+	started(id);
+	assert_int_equal(got.done, 1);
+	assert_int_equal(got.process.state, WIRE_PROCESS_RUNNING);
+}
+
+static void watch_ends(const char *id)
+{
+	uint8_t frame[32];
+
+	says(id, frame, wire_put_done(frame, sizeof(frame), 1, 0, &(struct wire_done){0}));
+}
+
+static void test_a_watch(void **state)
+{
+	watched("w");
+	assert_int_equal(stream_of("w")->type, WIRE_WATCH);
+	prints("w", WIRE_STDOUT, "cf/w/a", 7);
+	ASK(0, mon_signal, .id = wire_str("w"), .signal = 15);
+	ASK(0, mon_signal, .id = wire_str("w"), .signal = 15);
+	assert_int_equal(got.done, 1);
+	assert_int_equal(guest.kills, 1);
+	assert_int_equal(guest.signal, 0);
+	watch_ends("w");
+	READ(0, "w", 0, .wait_ms = UINT64_MAX);
+	assert_memory_equal(buffer_bytes(&got.bytes), "cf/w/a", 7);
+	assert_int_equal(got.process.state, WIRE_PROCESS_ENDED);
+	/* an EXEC is none */
+	ASK(0, mon_spawn, .id = wire_str("x"), .flags = WIRE_SPAWN_WATCH, .about = wire_str(""),
+		.exec = {(const uint8_t *)"", 0});
+	assert_int_equal(got.error, EINVAL);
+	/* over before it stood */
+	watch("y");
+	watch_ends("y");
+	assert_int_equal(got.done, 1);
+}
+
+static void test_too_many_watches(void **state)
+{
+	char id[8];
+
+	for (unsigned i = 0; i < WIRE_WATCHES_MOST; i++) {
+		snprintf(id, sizeof(id), "w%u", i);
+		watched(id);
+	}
+	watch("more");
+	assert_int_equal(got.error, EBUSY);
+	watch_ends("w3");
+	watched("more");
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -569,6 +640,8 @@ int main(void)
 		T(test_requests_that_are_refused),
 		T(test_what_cannot_be_started),
 		T(test_too_many),
+		T(test_a_watch),
+		T(test_too_many_watches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,7 +114,7 @@ static int ignore(void *context, const void *bytes, size_t count)
 
 static int do_pack(struct sandbox *s, struct error *err)
 {
-	return sandbox_get_tar(s, "/", 0, ignore, NULL, err);
+	return sandbox_get_tar(s, "/", NULL, 0, ignore, NULL, err);
 }
 
 static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 - patterns of file names. */
-#ifndef SEALMARK_API_GLOB_H
-#define SEALMARK_API_GLOB_H
+#ifndef SEALMARK_WIRE_GLOB_H
+#define SEALMARK_WIRE_GLOB_H
 
 #include <stdbool.h>
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "api/glob.h"
+#include "wire/glob.h"
 
 #include <string.h>
 
