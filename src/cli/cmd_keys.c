@@ -165,6 +165,13 @@ static int run_revoke(
 	audit.time_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 	r = store_key_revoke(store, operands[0], audit.time_ms, &audit, err);
 	store_close(store);
+	if (!r && o->json) {
+		char revoked[32];
+
+		cli_write_time(revoked, sizeof(revoked), audit.time_ms);
+		return remote_print_json(
+			json_pack("{ss ss}", "id", operands[0], "revoked", revoked), err);
+	}
 	return r == -ENOENT ? CLI_USAGE : r ? CLI_OURS : CLI_OK;
 }
 
@@ -216,6 +223,8 @@ const struct cli_command cli_keys_ls = {
 
 static const struct cli_option revoke_options[] = {
 	STORE_OPTION,
+	CLI_OPTION("json", 0, NULL, "print it as JSON", "--json", cli_flag,
+		offsetof(struct keys_options, json)),
 	CLI_OPTIONS_END,
 };
 

@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/remote.h"
 #include "cli/store.h"
 
 #include <errno.h>
@@ -42,6 +43,8 @@ static int run_reset(
 		return CLI_OURS;
 	r = api_owner_link(store, o->url, link, sizeof(link), err);
 	store_close(store);
+	if (!r && o->json)
+		return remote_print_json(json_pack("{ss}", "link", link), err);
 	if (!r)
 		puts(link);
 	return r ? CLI_OURS : CLI_OK;
@@ -120,6 +123,8 @@ static const struct cli_option reset_options[] = {
 		"--url https://sealmark.example.org", cli_text,
 		offsetof(struct people_options, url)),
 	STORE_OPTION,
+	CLI_OPTION("json", 0, NULL, "print it as JSON", "--json", cli_flag,
+		offsetof(struct people_options, json)),
 	CLI_OPTIONS_END,
 };
 

@@ -85,6 +85,7 @@ static int run_there(const struct run_options *o, struct remote_settings *settin
 			.timeout_ms = o->timeout_ms},
 		.files = o->files,
 		.trial = o->trial,
+		.json = o->remote.json,
 	};
 
 	if (only_here(o))
@@ -179,6 +180,8 @@ static const struct cli_option options[] = {
 	CLI_OPTION("require-isolation", 0, "LEVEL",
 		"start nothing weaker than process, kernel (the default) or hardware",
 		"--require-isolation hardware", parse_isolation, FIELD(isolation)),
+	CLI_OPTION("json", 0, NULL, "print how it ended and its output as JSON, at the end",
+		"--json", cli_flag, FIELD(remote.json)),
 	CLI_OPTION("local", 0, NULL, "work on this host, also when a server is set", "--local",
 		cli_flag, FIELD(want_local), .common = true),
 	CLI_OPTION("remote", 0, NULL, "run on a server, or fail", "--remote", cli_flag,

@@ -220,6 +220,12 @@ struct remote_exec {
 json_t *remote_command_json(const struct remote_exec *e, struct error *err);
 /* Streams; the status of the command. */
 int remote_exec(struct remote *r, const struct remote_exec *e, struct error *err);
+/* The same as one document, at the end. */
+int remote_exec_json(struct remote *r, const struct remote_exec *e, struct error *err);
+/* Print such a document, which is given back, with the output and the status of the command; what
+ * is no UTF-8 is there as base64. */
+int remote_print_command(json_t *document, const struct buffer *out, const struct buffer *err_out,
+	int status, struct error *err);
 
 /* --- remote_copy.c --- */
 
@@ -259,6 +265,7 @@ struct remote_run {
 	struct remote_exec exec;
 	struct cli_texts files; /* SOURCE:TARGET */
 	bool trial;             /* without a key, ask for one */
+	bool json;              /* one document at the end */
 };
 /* One command in a sandbox of its own, which is gone at the end; the status of the command. */
 int remote_run(struct remote_settings *settings, const struct remote_run *run, struct error *err);

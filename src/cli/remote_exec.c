@@ -156,24 +156,16 @@ int remote_exec(struct remote *r, const struct remote_exec *e, struct error *err
 	return status;
 }
 
-/* One document with all of it. */
-static int exec_json(struct remote *r, const struct remote_exec *e, struct error *err)
+int remote_print_command(json_t *document, const struct buffer *out, const struct buffer *err_out,
+	int status, struct error *err)
 {
-	struct remote_output o = {.r = r, .gather = true};
-	int status = stream(r, e, &o, err);
 	const char *names[] = {"stdout", "stderr"};
-	struct buffer *pieces[] = {&o.out, &o.err_out};
-	json_t *document;
+	const struct buffer *pieces[] = {out, err_out};
 
-	if (!o.exit) {
-		remote_output_fini(&o);
-		return status;
-	}
-	document = json_incref(o.exit);
-	json_object_del(document, "type");
 	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
 		size_t count = buffer_length(pieces[i]);
-		json_t *text = json_stringn((char *)buffer_text(pieces[i]), count);
+		json_t *text =
+			json_stringn(count ? (const char *)buffer_bytes(pieces[i]) : "", count);
 		char *encoded = text ? NULL : remote_base64(buffer_bytes(pieces[i]), count);
 		char name[32];
 
@@ -184,7 +176,18 @@ static int exec_json(struct remote *r, const struct remote_exec *e, struct error
 		free(encoded);
 	}
 	json_object_set_new(document, "status", json_integer(status));
-	remote_print_json(document, err);
+	return remote_print_json(document, err);
+}
+
+int remote_exec_json(struct remote *r, const struct remote_exec *e, struct error *err)
+{
+	struct remote_output o = {.r = r, .gather = true};
+	int status = stream(r, e, &o, err);
+
+	if (o.exit) {
+		json_object_del(o.exit, "type");
+		remote_print_command(json_incref(o.exit), &o.out, &o.err_out, status, err);
+	}
 	remote_output_fini(&o);
 	return status;
 }
@@ -203,7 +206,7 @@ static int run_exec(
 		status = remote_sandbox_id(r, operands[0], id, err);
 	e.id = id;
 	if (!status)
-		status = o->remote.json ? exec_json(r, &e, err) : remote_exec(r, &e, err);
+		status = o->remote.json ? remote_exec_json(r, &e, err) : remote_exec(r, &e, err);
 	remote_free(r);
 	return status;
 }

@@ -95,7 +95,7 @@ static int run_in(struct remote *r, const struct remote_run *run, struct error *
 	if (!status)
 		status = copy_files(r, run, id, err);
 	if (!status)
-		status = remote_exec(r, &exec, err);
+		status = run->json ? remote_exec_json(r, &exec, err) : remote_exec(r, &exec, err);
 	remove_sandbox(r, id);
 	return status;
 }

@@ -22,6 +22,7 @@
 #define MEMORY_DEFAULT_MIB 512u
 #define DISK_DEFAULT_MIB   128u
 #define PROCESSES_DEFAULT  512u
+#define OUTPUT_KEPT        (UINT64_C(16) << 20) /* of each stream, for --json */
 /* a machine outlives its command's time limit by this much, and a command without one by this */
 #define LEASE_EXTRA_MS     INT64_C(600000)
 #define LEASE_UNLIMITED_MS (INT64_C(365) * 24 * 3600 * 1000)
@@ -300,6 +301,25 @@ static int on_output(void *context, enum wire_channel channel, const void *bytes
 
 /* --- how it ended --- */
 
+/* With --json, as sandbox exec says it. */
+static void print_json(const struct exec_result *result, int status, struct error *err)
+{
+	const bool timed_out =
+		result->reason == WIRE_END_WALL_LIMIT || result->reason == WIRE_END_CPU_LIMIT;
+	const bool exited = result->reason == WIRE_END_EXITED;
+
+	remote_print_command(
+		json_pack("{ss so sb sI sb sb}", "state",
+			exited      ? "exited"
+			: timed_out ? "timed_out"
+				    : "killed",
+			"exitCode", exited ? json_integer(result->status) : json_null(), "timedOut",
+			timed_out, "durationMs", (json_int_t)(result->wall_us / 1000),
+			"stdoutTruncated", result->stdout_bytes > buffer_length(&result->out),
+			"stderrTruncated", result->stderr_bytes > buffer_length(&result->err)),
+		&result->out, &result->err, status, err);
+}
+
 static void say_limit(const struct run_options *o, const struct exec_result *result)
 {
 	char amount[32];
@@ -391,10 +411,12 @@ static int exec_in(
 	spec.cpu_ms = o->cpu_ms;
 	spec.wall_ms = o->timeout_ms;
 	spec.memory_bytes = (uint64_t)o->memory_mib << 20;
-	spec.output_bytes = o->output_bytes ? o->output_bytes : RUN_OUTPUT_UNLIMITED;
+	spec.output_bytes = o->output_bytes  ? o->output_bytes
+			    : o->remote.json ? OUTPUT_KEPT
+					     : RUN_OUTPUT_UNLIMITED;
 	spec.processes = o->processes;
 	spec.stdin_fd = STDIN_FILENO;
-	spec.on_output = on_output;
+	spec.on_output = o->remote.json ? NULL : on_output;
 	spec.context = &output;
 	spec.cancel_fd = cancel_fd;
 
@@ -403,6 +425,8 @@ static int exec_in(
 		status = failed_exec(r, s, cancel_fd, argv[0], err);
 	} else {
 		status = exec_result_status(&result);
+		if (o->remote.json)
+			print_json(&result, status, err);
 		say_limit(o, &result);
 	}
 	exec_result_fini(&result);

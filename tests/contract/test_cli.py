@@ -266,6 +266,9 @@ def test_run_on_a_server(cli: Cli, server: Server) -> None:
     done = cli("sandbox", "run", *where, "--", "python3", "sub/hw.py", stdin=b"in")
     assert (done.returncode, done.stdout) == (0, b"42 in\n")
     assert cli("sandbox", "run", "--", "sh", "-c", "exit 9").returncode == 9
+    done = cli("sandbox", "run", "--json", "--", "sh", "-c", "echo out; exit 9")
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["status"], answer["stdout"]) == (9, 9, "out\n")
     assert cli("sandbox", "run", "--timeout", "300ms", "--", "sleep", "60").returncode == 124
     assert cli("sandbox", "run", "--file", "gone:x", "--", "true").returncode == USAGE
     # nothing stays, not even a record

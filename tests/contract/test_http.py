@@ -516,7 +516,10 @@ def test_keys_on_the_command_line(own_server: Callable[..., Server]) -> None:
     assert [(k["name"], k["revoked"]) for k in listed] == [("test", None)]
     assert server.key not in server.command("keys", "ls").stdout
     assert server.ask("GET", "/v1/me").status == 200
-    assert server.command("keys", "revoke", listed[0]["id"]).returncode == 0
+    revoked = json.loads(server.command("keys", "revoke", "--json", listed[0]["id"]).stdout)
+    assert revoked["id"] == listed[0]["id"]
+    again = json.loads(server.command("keys", "ls", "--json").stdout)
+    assert again[0]["revoked"] == revoked["revoked"]
     check_error(server.ask("GET", "/v1/me"), 401)  # at once
     assert server.command("keys", "revoke", listed[0]["id"]).returncode == 2
     assert (server.home / "sealmark.db").stat().st_mode & 0o077 == 0

@@ -194,7 +194,8 @@ def test_a_pause_costs_nothing_and_holds_nothing(money: Callable[..., Money]) ->
     assert server.get(made)["state"] == "paused"
     server.limit(None)
     woken = server.ask("POST", f"/v1/sandboxes/{made}:wake").json
-    assert (woken["state"], woken["heldMicros"]) == ("running", "60000")
+    assert woken["state"] == "running"
+    assert 59_000 < int(woken["heldMicros"]) <= 60_000  # from when it was asked for
     record = server.stop_one(made)
     running = server.sql("SELECT sum(running_us) FROM charge WHERE sandbox = ?", made)[0][0]
     assert int(record["chargedMicros"]) == pytest.approx(running / 1000, abs=1)

@@ -65,7 +65,8 @@ def test_a_link_that_many_use_at_once_makes_one_owner(fresh: Callable[..., Serve
 def test_a_new_link_ends_the_one_before_and_lost_passwords_end_sessions(owned: Server) -> None:
     browser = Browser(owned)
     assert browser.sign_in().status == 200
-    links = [owned.command("owner", "reset", "--url", owned.url).stdout.strip() for _ in range(2)]
+    reset = ("owner", "reset", "--json", "--url", owned.url)
+    links = [json.loads(owned.command(*reset).stdout)["link"] for _ in range(2)]
     tokens = [link.partition("token=")[2] for link in links]
     assert links[1].startswith(f"{owned.url}/setup?token=")
     other = Browser(owned)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """sealmark sandbox run on the scripted engine: what it makes of every end a machine can have."""
 
+import json
 import signal
 import subprocess
 from collections.abc import Callable
@@ -44,6 +45,32 @@ def test_endings(fake: Fake, step: str, status: int, message: str) -> None:
     assert done.returncode == status
     assert done.stdout == b"out\n"
     assert done.stderr.decode() == "err\n" + message
+
+
+@pytest.mark.parametrize(
+    ("step", "state", "code", "status"),
+    [
+        ("exit 42", "exited", 42, 42),
+        ("signal 11", "killed", None, 139),
+        ("end wall_limit", "timed_out", None, 124),
+    ],
+)
+def test_the_end_as_json(fake: Fake, step: str, state: str, code: int | None, status: int) -> None:
+    script = f'exec "prog" stdout "out\\n" stderr "\\xff" {step}\n'
+    done = fake(script, "--json", "--timeout", "90")
+    assert done.returncode == status
+    answer = json.loads(done.stdout)
+    assert (answer["state"], answer["exitCode"], answer["status"]) == (state, code, status)
+    assert answer["timedOut"] == (state == "timed_out")
+    assert (answer["stdout"], answer["stderrBase64"]) == ("out\n", "/w==")
+    assert not answer["stdoutTruncated"]
+
+
+def test_json_keeps_a_part_of_much_output(fake: Fake) -> None:
+    done = fake('exec "prog" flood 100000 exit 0\n', "--json", "--output-limit", "10k")
+    answer = json.loads(done.stdout)
+    assert len(answer["stdout"]) <= 10_240
+    assert answer["stdoutTruncated"]
 
 
 def test_streams_are_passed_unchanged(fake: Fake) -> None:
