@@ -22,7 +22,9 @@ struct job {
 	char id[ID_SIZE];
 	int cancel_fd;
 	bool cancelled; /* the lock is held to read it */
-	size_t chunk;   /* the next piece of the context */
+	bool runs;
+	uint64_t round;
+	size_t chunk; /* the next piece of the context */
 	struct buffer piece;
 };
 
@@ -30,8 +32,9 @@ struct builds {
 	struct api_server *server;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct job *jobs; /* the oldest first: they have their turns in this order */
-	unsigned count;
+	struct job *jobs; /* the oldest first */
+	unsigned running;
+	uint64_t round;
 	uint64_t changes;
 	bool stopping;
 };
@@ -73,7 +76,7 @@ static int next_piece(void *context, const void **bytes, size_t *count)
 	if (!digest)
 		return 0;
 	buffer_clear(&j->piece);
-	r = context_file(j->builds->server, digest, path, NULL);
+	r = context_file(j->builds->server, j->what.owner, digest, path, NULL);
 	if (!r)
 		r = path_read(path, API_BYTES_MOST, &j->piece, NULL);
 	if (r)
@@ -86,22 +89,48 @@ static int next_piece(void *context, const void **bytes, size_t *count)
 	return 1;
 }
 
-/* Until it is among the first that may run; false: it was cancelled. */
+/*
+ * Keys take turns: each build has the number of a round, in which each key has at most one. A round
+ * is over when a build of it has ended; who comes then is in the next, behind those that wait in
+ * it.
+ */
+static void give_round(struct builds *b, struct job *j)
+{
+	j->round = b->round;
+	for (const struct job *o = b->jobs; o; o = o->next) {
+		if (o->round >= j->round && strcmp(o->what.owner, j->what.owner) == 0)
+			j->round = o->round + 1;
+	}
+}
+
+static bool is_next(const struct builds *b, const struct job *j)
+{
+	bool before = true;
+
+	for (const struct job *o = b->jobs; o; o = o->next) {
+		if (o == j)
+			before = false;
+		else if (!o->runs && !o->cancelled && o->round < j->round + before)
+			return false;
+	}
+	return true;
+}
+
+/* Until it may run; false: it was cancelled. */
 static bool wait_turn(struct builds *b, struct job *j)
 {
 	unsigned most = b->server->options.builds_most;
 
-	for (;;) {
-		unsigned before = 0;
-
-		for (struct job *o = b->jobs; o != j; o = o->next)
-			before++;
-		if (j->cancelled || b->stopping)
-			return false;
-		if (before < most)
+	while (!j->cancelled && !b->stopping) {
+		if (b->running < most && is_next(b, j)) {
+			j->runs = true;
+			b->running++;
+			wake(b); /* there may be room for another one */
 			return true;
+		}
 		pthread_cond_wait(&b->changed, &b->lock);
 	}
+	return false;
 }
 
 static void run(struct job *j)
@@ -155,20 +184,24 @@ static void *job_main(void *context)
 	for (at = &b->jobs; *at != j; at = &(*at)->next)
 		;
 	*at = j->next;
-	b->count--;
+	b->running -= j->runs;
+	if (j->runs && j->round >= b->round)
+		b->round = j->round + 1;
 	wake(b);
 	pthread_mutex_unlock(&b->lock);
 	job_free(j);
 	return NULL;
 }
 
-unsigned builds_count(struct api_server *server)
+unsigned builds_count(struct api_server *server, const char *owner)
 {
-	unsigned count;
+	struct builds *b = server->builds;
+	unsigned count = 0;
 
-	pthread_mutex_lock(&server->builds->lock);
-	count = server->builds->count;
-	pthread_mutex_unlock(&server->builds->lock);
+	pthread_mutex_lock(&b->lock);
+	for (const struct job *j = b->jobs; j; j = j->next)
+		count += !owner || strcmp(j->what.owner, owner) == 0;
+	pthread_mutex_unlock(&b->lock);
 	return count;
 }
 
@@ -189,15 +222,13 @@ int builds_add(struct api_server *server, const struct build_job *what, struct e
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	pthread_mutex_lock(&b->lock);
+	give_round(b, j);
 	for (at = &b->jobs; *at; at = &(*at)->next)
 		;
 	*at = j;
-	b->count++;
 	r = j->cancel_fd < 0 ? EMFILE : pthread_create(&thread, &detached, job_main, j);
-	if (r) {
+	if (r)
 		*at = NULL;
-		b->count--;
-	}
 	wake(b);
 	pthread_mutex_unlock(&b->lock);
 	pthread_attr_destroy(&detached);

@@ -28,12 +28,13 @@ struct build_job {
 	struct image_plan *plan;
 	struct image *base;
 	json_t *chunks; /* digests of the context's pieces, or NULL */
+	char owner[ID_SIZE];
 	uint32_t memory_mib;
 	int64_t timeout_ms;
 	uint64_t bytes_most;
 };
-/* How many wait or work. */
-unsigned builds_count(struct api_server *server);
+/* How many wait or work; of one key, or of all (NULL). */
+unsigned builds_count(struct api_server *server, const char *owner);
 /* Build in a thread. On failure nothing was taken. */
 int builds_add(struct api_server *server, const struct build_job *job, struct error *err);
 /* Cancel the build and wait until its record says how it ended. */
@@ -52,7 +53,9 @@ json_t *image_build_json(const json_t *about);
 json_t *image_by_id(struct request *q, const char *id, json_t **about);
 
 /* image_context.c */
-int context_file(struct api_server *server, const char *digest, char *path, struct error *err);
+/* Where a piece of this key's lies, or would; -EINVAL: no digest. */
+int context_file(struct api_server *server, const char *owner, const char *digest, char *path,
+	struct error *err);
 void context_sweep(struct api_server *server);
 
 #endif

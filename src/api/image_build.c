@@ -91,7 +91,7 @@ static void check_context(struct request *q, struct asked *a, const json_t *cont
 		image_issue(issues, "context", "goes with dockerfile");
 	json_array_foreach (chunks, i, chunk) {
 		text_format(at, sizeof(at), "context.archive.chunks[%zu]", i);
-		if (context_file(q->server, json_string_value(chunk), path, NULL))
+		if (context_file(q->server, q->key.id, json_string_value(chunk), path, NULL))
 			image_issue(issues, at, "must be a SHA-256 in lower case hexadecimal");
 		else if (access(path, F_OK))
 			image_issue(issues, at, "is not here: PUT /v1/images/context/{digest}");
@@ -151,6 +151,26 @@ static void digest(struct asked *a)
 
 /* --- whose name it is --- */
 
+/* Somebody else's build of this name is on its way. */
+static bool is_being_built(struct request *q, const char *name)
+{
+	bool found = false;
+	json_t *builds, *about;
+	size_t i;
+
+	if (q->key.account || image_builds(q->server->home, &builds, NULL))
+		return false;
+	json_array_foreach (builds, i, about) {
+		const char *state = request_text(about, "state", "");
+
+		found |= strcmp(request_text(about, "name", ""), name) == 0 &&
+			 strcmp(request_text(about, "owner", ""), q->key.id) != 0 &&
+			 (strcmp(state, "queued") == 0 || strcmp(state, "building") == 0);
+	}
+	json_decref(builds);
+	return found;
+}
+
 /* A name belongs to who built it first; the operator's names are the operator's. *fine is false
  * when it was refused (and answered). */
 static bool check_owner(struct request *q, const struct asked *a)
@@ -164,6 +184,7 @@ static bool check_owner(struct request *q, const struct asked *a)
 		answer_failure(q, &err);
 		return false;
 	}
+	fine = !is_being_built(q, a->name);
 	for (size_t i = 0; i < count && fine; i++) {
 		const struct image *image = images[i];
 
@@ -187,7 +208,9 @@ static bool check_room(struct request *q, uint64_t *left)
 	struct error err = {0};
 
 	*left = 0;
-	if (builds_count(q->server) >= most) {
+	/* who has none yet finds a place also when others have taken all */
+	if (builds_count(q->server, NULL) >=
+		(builds_count(q->server, q->key.id) ? most : 2 * most)) {
 		answer_error(q, API_BUILD_IN_PROGRESS, NULL, "%u builds wait already.", most);
 		return false;
 	}
@@ -319,6 +342,7 @@ static void start(struct request *q, struct asked *a)
 	if (!job.build)
 		return;
 	text_copy(id, sizeof(id), image_build_id(job.build));
+	text_copy(job.owner, sizeof(job.owner), q->key.id);
 	if (builds_add(q->server, &job, &err)) {
 		image_build_fail(job.build, error_message(&err), NULL);
 		image_build_free(job.build);

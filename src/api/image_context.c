@@ -15,11 +15,12 @@
 
 /*
  * A client packs a folder, cuts the archive into pieces of 1 MiB and sends those that are not here
- * yet. A piece is kept for a day after it was last asked for.
+ * yet. A piece is kept for a day after it was last asked for. Each key has pieces of its own: what
+ * another has sent is not to be found out, and nobody takes the place of others.
  */
 #define FOLDER      "context"
 #define KEPT_S      (24 * 3600)
-#define PIECES_MOST 4096u /* 4 GiB of all keys together */
+#define PIECES_MOST 1024u /* of one key: 1 GiB */
 
 static bool is_digest(const char *text)
 {
@@ -27,31 +28,38 @@ static bool is_digest(const char *text)
 	       strspn(text, "0123456789abcdef") == HASH_HEX_SIZE - 1;
 }
 
-int context_file(struct api_server *server, const char *digest, char *path, struct error *err)
+static int key_folder(struct api_server *server, const char *owner, char *path, struct error *err)
 {
-	if (!is_digest(digest))
-		return error_set(err, -EINVAL, "is no SHA-256");
-	return text_format(path, PATH_MAX, "%s/" FOLDER "/%s", server->home, digest)
+	return text_format(path, PATH_MAX, "%s/" FOLDER "/%s", server->home, owner)
 		       ? error_set(err, -ENAMETOOLONG, "home is too long")
 		       : 0;
 }
 
-/* Remove what is old; how many stay. */
-static size_t sweep(struct api_server *server)
+int context_file(struct api_server *server, const char *owner, const char *digest, char *path,
+	struct error *err)
+{
+	if (!is_digest(digest))
+		return error_set(err, -EINVAL, "is no SHA-256");
+	return text_format(path, PATH_MAX, "%s/" FOLDER "/%s/%s", server->home, owner, digest)
+		       ? error_set(err, -ENAMETOOLONG, "home is too long")
+		       : 0;
+}
+
+/* Remove what is old in a folder; how many stay. */
+static size_t sweep_folder(int fd)
 {
 	time_t before = time(NULL) - KEPT_S;
-	char folder[PATH_MAX];
+	cleanup_dir DIR *dir = fdopendir(fd);
 	struct dirent *e;
 	struct stat st;
 	size_t kept = 0;
 
-	if (path_join(folder, sizeof(folder), server->home, FOLDER, NULL))
-		return 0;
-	cleanup_dir DIR *dir = opendir(folder);
+	if (!dir)
+		close(fd);
 	while (dir && (e = readdir(dir))) {
 		if (e->d_name[0] == '.' || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
-		if (st.st_mtime < before)
+		if (S_ISREG(st.st_mode) && st.st_mtime < before)
 			unlinkat(dirfd(dir), e->d_name, 0);
 		else
 			kept++;
@@ -59,9 +67,34 @@ static size_t sweep(struct api_server *server)
 	return kept;
 }
 
+static size_t sweep(struct api_server *server, const char *owner)
+{
+	char folder[PATH_MAX];
+	int fd = -1;
+
+	if (key_folder(server, owner, folder, NULL) == 0)
+		fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? 0 : sweep_folder(fd);
+}
+
 void context_sweep(struct api_server *server)
 {
-	sweep(server);
+	char path[PATH_MAX];
+	struct dirent *e;
+	int fd;
+
+	if (path_join(path, sizeof(path), server->home, FOLDER, NULL))
+		return;
+	cleanup_dir DIR *dir = opendir(path);
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] == '.')
+			continue;
+		fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0)
+			sweep_folder(fd);
+		else if (errno == ENOTDIR) /* a piece, as they once lay */
+			unlinkat(dirfd(dir), e->d_name, 0);
+	}
 }
 
 void context_missing(struct request *q)
@@ -71,9 +104,9 @@ void context_missing(struct request *q)
 	char path[PATH_MAX];
 	size_t i;
 
-	sweep(q->server);
+	sweep(q->server, q->key.id);
 	json_array_foreach (digests, i, item) {
-		if (context_file(q->server, json_string_value(item), path, NULL)) {
+		if (context_file(q->server, q->key.id, json_string_value(item), path, NULL)) {
 			json_decref(missing);
 			answer_error(q, API_INVALID_REQUEST,
 				json_pack("{s[{ss ss}]}", "issues", "path", "digests", "message",
@@ -101,14 +134,14 @@ void context_put(struct request *q)
 			"These bytes do not have the SHA-256 of their address.");
 		return;
 	}
-	if (sweep(q->server) >= PIECES_MOST) {
+	if (sweep(q->server, q->key.id) >= PIECES_MOST) {
 		answer_error(q, API_QUOTA_EXCEEDED, NULL,
-			"There are too many pieces of contexts; they go after a day.");
+			"There are too many pieces of contexts of this key; they go after a day.");
 		return;
 	}
-	r = path_join(folder, sizeof(folder), q->server->home, FOLDER, &err);
+	r = key_folder(q->server, q->key.id, folder, &err);
 	r = r ? r : path_make(folder, 0700, &err);
-	r = r ? r : context_file(q->server, hex, path, &err);
+	r = r ? r : context_file(q->server, q->key.id, hex, path, &err);
 	r = r ? r
 	      : path_write_whole(path, buffer_bytes(&q->body), buffer_length(&q->body), 0600, &err);
 	if (r)

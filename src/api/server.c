@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MOST 1024
+#define ADDRESS_MOST     768       /* of them: one address leaves some to others */
 #define STACK_BYTES      (1 << 20) /* of a connection's thread */
 #define HEADERS_MOST     65536
 #define STRANGER_MOST    65536       /* of a body that comes without a key */
@@ -332,6 +333,7 @@ int server_listen(struct api_server *server, int fd, struct error *err)
 	struct MHD_OptionItem options[] = {
 		{MHD_OPTION_LISTEN_SOCKET, fd, NULL},
 		{MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MOST, NULL},
+		{MHD_OPTION_PER_IP_CONNECTION_LIMIT, ADDRESS_MOST, NULL},
 		{MHD_OPTION_CONNECTION_TIMEOUT, server->options.idle_s, NULL},
 		{MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADERS_MOST, NULL},
 		{MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, NULL},

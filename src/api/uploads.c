@@ -176,6 +176,8 @@ static void create(struct request *q, bool archive)
 		r = make_file(q->server, upload.id, &err);
 		if (!r)
 			r = store_upload_add(q->server->store, &upload, &err);
+		if (r)
+			upload_remove(q->server, upload.id);
 		text_format(mode, sizeof(mode), "%03o", upload.mode);
 		if (r)
 			answer_failure(q, &err);

@@ -2,9 +2,12 @@
 """Root in a guest that speaks for the agent, and clients that fill what is the host's."""
 
 import hashlib
+import http.client
+import socket
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 
 from serving import Server
 
@@ -127,3 +130,17 @@ def test_what_killed_ones_left_goes_with_the_next_server(
     while left.exists():
         assert time.monotonic() < deadline, "nobody clears up"
         time.sleep(0.05)
+
+
+def test_one_address_leaves_connections_to_others(server: Server) -> None:
+    with ExitStack() as held:
+        for _ in range(1100):  # each has begun a request, and does not end it
+            one = held.enter_context(socket.create_connection(("127.0.0.1", server.port), 30))
+            with suppress(OSError):  # it was refused
+                one.sendall(b"GET /v1/health HTTP/1.1\r\n")
+        other = http.client.HTTPConnection(
+            "127.0.0.1", server.port, timeout=30, source_address=("127.0.0.2", 0)
+        )
+        other.request("GET", "/v1/health")
+        assert other.getresponse().status == 200
+        other.close()

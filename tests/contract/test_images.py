@@ -247,6 +247,38 @@ def test_every_wrong_field_is_named(building: Server) -> None:
     assert (missing.status, missing.code) == (404, "image_not_found")
 
 
+def test_keys_take_turns(own_server: Callable[..., Server], tmp_path: Path) -> None:
+    config = tmp_path / "sealmark.yaml"
+    config.write_text("images:\n  buildsAtOnce: 1\n  buildsWaiting: 2\n")
+    server = own_server(
+        *("--engine", "fake", "--require-isolation", "none", "--config", str(config)), start=False
+    )
+    server.options += ["--script", str(server.home / "script")]
+    script(server, HANGS)
+    server.start()
+    first, second = (
+        build(server, wait=0, name=name, recipe=recipe(name)).json["id"] for name in "ab"
+    )
+    assert build(server, wait=0, name="c", recipe=recipe("c")).code == "build_in_progress"
+    other = server.make_key()
+
+    def ask(name: str) -> Answer:
+        body = {"name": name, "recipe": recipe(name)}
+        return server.ask("POST", "/v1/images", body, key=other)
+
+    # a name is somebody's as soon as it is being built
+    assert (ask("b").status, ask("b").code) == (409, "name_taken")
+    third = ask("d")
+    assert third.status == 201, third.body
+    assert ask("e").code == "build_in_progress"
+    server.ask("POST", f"/v1/images/{first}:delete", {})
+    path = f"/v1/images/{third.json['id']}"
+    while server.ask("GET", path, key=other).json["state"] != "building":
+        assert get(server, second)["state"] == "queued"
+    server.ask("POST", f"{path}:delete", {}, key=other)
+    server.ask("POST", f"/v1/images/{second}:delete", {})
+
+
 def test_names_have_owners(building: Server) -> None:
     image = ready(building, name="course", recipe=recipe("1"))
     other = building.make_key()
@@ -323,6 +355,11 @@ def test_a_context_is_sent_in_pieces(building: Server) -> None:
     }
     early = build(building, **fields)
     assert early.json["error"]["details"]["issues"][0]["path"] == "context.archive.chunks[0]"
+    # what another key has sent is not there, and cannot be found out
+    put, other = f"/v1/images/context/{digest}", building.make_key()
+    assert building.ask("PUT", put, piece, key=other).status == 200
+    assert building.ask("POST", missing, {"digests": [digest]}).json == {"missing": [digest]}
+    assert build(building, **fields).status == 400
     wrong = building.ask("PUT", f"/v1/images/context/{'0' * 64}", piece)
     assert (wrong.status, wrong.code) == (400, "invalid_request")
     assert building.ask("PUT", f"/v1/images/context/{digest}", piece).status == 200
