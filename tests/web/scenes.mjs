@@ -83,6 +83,12 @@ async function sandbox(page) {
   await page.getByRole("link", { name: "first" }).waitFor();
   await page.getByLabel("Labels").fill("course:other");
   await page.getByText("No sandbox is like that").waitFor();
+  await page.getByLabel("Labels").fill("");
+  await page.getByRole("link", { name: "first" }).click();
+  await page.getByRole("button", { name: "Forget" }).click();
+  await page.getByRole("heading", { level: 1, name: "Sandboxes" }).waitFor();
+  await page.getByLabel("with stopped ones").check();
+  await page.getByText("No sandbox is like that").waitFor();
 }
 
 /** What a sandbox cost, by day, key and label, and as a file. */

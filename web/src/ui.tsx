@@ -53,8 +53,10 @@ export function useLoad<T>(
   useEffect(() => {
     const abort = new AbortController();
     let timer = 0;
+    let first = true; // also where it is not seen yet
     const again = async (): Promise<void> => {
-      if (document.visibilityState === "visible") {
+      if (first || document.visibilityState === "visible") {
+        first = false;
         try {
           const found = await latest.current(abort.signal);
           if (abort.signal.aborted) return;
