@@ -69,7 +69,16 @@ static int status_of(long status)
 	return CLI_OURS;
 }
 
-/* A single issue may be the message. */
+/* The message may say it already. */
+static bool says(const char *message, const json_t *issue)
+{
+	const char *what = json_text(issue, "message");
+	char text[224];
+
+	text_format(text, sizeof(text), "%.80s %.120s", json_text(issue, "path"), what);
+	return strncmp(message, text, strlen(text)) == 0 || strcmp(message, what) == 0;
+}
+
 static void add_issues(const json_t *error, const char *message, struct buffer *text)
 {
 	const json_t *issues = json_object_get(json_object_get(error, "details"), "issues"), *issue;
@@ -78,7 +87,7 @@ static void add_issues(const json_t *error, const char *message, struct buffer *
 	json_array_foreach (issues, i, issue) {
 		if (i == 3)
 			break;
-		if (strstr(message, json_text(issue, "message")))
+		if (says(message, issue))
 			continue;
 		buffer_printf(text, "; %.80s: %.120s", json_text(issue, "path"),
 			json_text(issue, "message"));

@@ -75,8 +75,13 @@ def sandbox(**more: Any) -> dict[str, Any]:
         (fail(500, "internal_error", "It broke"), "It broke (internal_error, request id r-1)"),
         (fail(401, "unauthorized", "No key", hint="Log in."), "No key. Log in. (unauthorized,"),
         (
-            fail(500, "wrong", "a: is b", details={"issues": [{"path": "a", "message": "is b"}]}),
-            ": a: is b (wrong, request id r-1)\n",  # once
+            fail(
+                500,
+                "wrong",
+                "a is b (and more).",
+                details={"issues": [{"path": p, "message": "is b"} for p in "ac"]},
+            ),
+            "a is b (and more); c: is b (wrong, request id r-1)\n",  # each once
         ),
     ],
     ids=["garbage", "html", "gateway", "huge", "redirect", "deep", "failure", "key", "field"],
