@@ -13,6 +13,7 @@
 
 #define ATTACH_MS     30000 /* a command on a sandbox that starts waits this long */
 #define END_MS        10000
+#define ACTIVE_MS     1000 /* lastActiveAt is at most so much too early */
 #define STOP_MS       40000
 #define START_GONE_MS 60000 /* a start that left no trace for that long has failed */
 
@@ -559,6 +560,7 @@ static bool is_awake(struct request *q, struct store_sandbox *record)
 struct sandbox *life_attach(struct request *q, struct store_sandbox *record)
 {
 	struct error err = {0};
+	const int64_t now = api_now_ms();
 	struct sandbox *s;
 	int r;
 
@@ -571,7 +573,11 @@ struct sandbox *life_attach(struct request *q, struct store_sandbox *record)
 	s = attach(q, record);
 	if (!s)
 		return NULL;
-	r = store_sandbox_active(q->server->store, record->id, api_now_ms(), &err);
+	/* the monitor counts idleness itself; one that is in use all the time is not written
+	 * each time */
+	if (now - record->active_ms < ACTIVE_MS && now >= record->active_ms)
+		return s;
+	r = store_sandbox_active(q->server->store, record->id, now, &err);
 	if (r && r != -ESTALE)
 		log_warning("request %s: %s", q->id, error_message(&err));
 	return s;

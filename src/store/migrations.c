@@ -257,7 +257,7 @@ int store_migrate(struct store *store, struct error *err)
 		return -EIO;
 	r = sqlite3_step(s);
 	version = r == SQLITE_ROW ? sqlite3_column_int(s, 0) : -1;
-	sqlite3_finalize(s);
+	store_done(store, s);
 	if (version < 0)
 		return store_error(store, r, err);
 	if (version > newest)

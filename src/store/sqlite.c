@@ -37,19 +37,57 @@ static int bind(sqlite3_stmt *s, const char *types, va_list ap)
 	return code;
 }
 
+/*
+ * Texts are nearly always constants, so that where one is says which it is; one that was built
+ * there meanwhile is told by comparing. What pragmas do they may do when they are compiled.
+ */
+static int compile(struct store *store, const char *sql, sqlite3_stmt **out)
+{
+	struct store_kept *kept;
+	int code;
+
+	for (size_t i = 0; i < store->kept_count; i++) {
+		kept = &store->kept[i];
+		if (kept->sql == sql && !kept->used &&
+			strcmp(sqlite3_sql(kept->statement), sql) == 0) {
+			kept->used = true;
+			*out = kept->statement;
+			return SQLITE_OK;
+		}
+	}
+	code = sqlite3_prepare_v3(store->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+	if (code == SQLITE_OK && *out && store->kept_count < STORE_KEPT_MOST &&
+		!text_starts(sql, "PRAGMA"))
+		store->kept[store->kept_count++] = (struct store_kept){sql, *out, true};
+	return code;
+}
+
 static sqlite3_stmt *prepare(
 	struct store *store, struct error *err, const char *sql, const char *types, va_list ap)
 {
 	sqlite3_stmt *s = NULL;
-	int code = sqlite3_prepare_v2(store->db, sql, -1, &s, NULL);
+	int code = compile(store, sql, &s);
 
 	if (code == SQLITE_OK)
 		code = bind(s, types, ap);
 	if (code == SQLITE_OK)
 		return s;
 	store_error(store, code, err);
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return NULL;
+}
+
+void store_done(struct store *store, sqlite3_stmt *s)
+{
+	for (size_t i = 0; s && i < store->kept_count; i++) {
+		if (store->kept[i].statement != s)
+			continue;
+		sqlite3_reset(s);
+		sqlite3_clear_bindings(s);
+		store->kept[i].used = false;
+		return;
+	}
+	sqlite3_finalize(s);
 }
 
 sqlite3_stmt *store_prepare(
@@ -73,7 +111,7 @@ int store_finish(struct store *store, sqlite3_stmt *s, struct error *err)
 	code = sqlite3_step(s);
 	if (code != SQLITE_DONE && code != SQLITE_ROW)
 		r = store_error(store, code, err);
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -106,14 +144,25 @@ char *store_text(sqlite3_stmt *s, int column)
 	return text ? strdup(text) : NULL;
 }
 
+/* In WAL mode NORMAL does not sync at a commit and FULL does; neither can corrupt. */
+static int set_sync(struct store *store, bool durable, struct error *err)
+{
+	int r;
+
+	if (store->sync == (durable ? STORE_SYNC_FULL : STORE_SYNC_NORMAL))
+		return 0;
+	r = store_execute(store, err,
+		durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", "");
+	store->sync = r ? STORE_SYNC_UNKNOWN : durable ? STORE_SYNC_FULL : STORE_SYNC_NORMAL;
+	return r;
+}
+
 int store_begin(struct store *store, bool durable, struct error *err)
 {
 	int r;
 
 	pthread_mutex_lock(&store->lock);
-	/* in WAL mode NORMAL does not sync at a commit and FULL does; neither can corrupt */
-	r = store_execute(store, err,
-		durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", "");
+	r = set_sync(store, durable, err);
 	if (!r)
 		r = store_execute(store, err, "BEGIN IMMEDIATE", "");
 	if (r)
@@ -170,6 +219,8 @@ void store_close(struct store *store)
 {
 	if (!store)
 		return;
+	for (size_t i = 0; i < store->kept_count; i++)
+		sqlite3_finalize(store->kept[i].statement);
 	sqlite3_close_v2(store->db);
 	pthread_mutex_destroy(&store->lock);
 	free(store->path);
@@ -205,7 +256,7 @@ static int find_run(struct store *store, const char *key, int64_t *run, struct e
 
 	if (!r)
 		*run = sqlite3_column_int64(s, 0);
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -258,7 +309,7 @@ int store_run_started(struct store *store, int64_t run, char *out, struct error 
 		r = text_copy(out, CLOCK_STAMP_SIZE, (const char *)sqlite3_column_text(s, 0));
 	else
 		r = s ? store_error(store, code, err) : -EIO;
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }

@@ -62,7 +62,7 @@ static int find(struct store *store, sqlite3_stmt *s, struct store_approval *out
 		store_approval_fini(out);
 		r = error_set(err, -ENOMEM, "out of memory");
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -98,7 +98,7 @@ static int count(struct store *store, const struct store_approval *a, int64_t *o
 		*of_group = sqlite3_column_int64(s, 0);
 		*waiting = sqlite3_column_int64(s, 1);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -196,7 +196,7 @@ int store_approval_each(struct store *store, int64_t now_ms,
 		r = take(s, &a) ? each(context, &a) : error_set(err, -ENOMEM, "out of memory");
 		store_approval_fini(&a);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	if (r == -ENOENT) { /* the end of the rows is no failure */
 		r = 0;

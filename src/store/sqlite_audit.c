@@ -58,7 +58,7 @@ static int last(struct store *store, int64_t *seq, char *hash, struct error *err
 		*seq = sqlite3_column_int64(s, 0);
 		text_copy(hash, HASH_HEX_SIZE, (const char *)sqlite3_column_text(s, 1));
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -121,7 +121,7 @@ int store_audit_each(struct store *store, const char *action, int64_t before, ui
 		take(s, &audit);
 		r = each(context, &audit);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	if (r == -ENOENT) { /* the end of the rows is no failure */
 		r = 0;
@@ -170,7 +170,7 @@ int store_audit_verify(struct store *store, uint64_t *count, struct error *err)
 		r = check_row(store, s, (int64_t)*count + 1, previous, &end);
 		*count += r == 0;
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	if (r == -ENOENT)
 		return 0;

@@ -43,7 +43,7 @@ int store_event_each(struct store *store, const struct store_event_filter *f,
 			.data = (const char *)sqlite3_column_text(s, 5)};
 		r = each(context, &one);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	if (r == -ENOENT) { /* the end of the rows is no failure */
 		r = 0;

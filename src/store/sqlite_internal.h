@@ -8,10 +8,21 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+/* A statement that is kept for the next use of the same text. */
+struct store_kept {
+	const char *sql;
+	sqlite3_stmt *statement;
+	bool used;
+};
+#define STORE_KEPT_MOST 160
+
 struct store {
 	sqlite3 *db;
 	pthread_mutex_t lock; /* one transaction at a time */
 	char *path;
+	struct store_kept kept[STORE_KEPT_MOST];
+	size_t kept_count;
+	enum { STORE_SYNC_UNKNOWN, STORE_SYNC_NORMAL, STORE_SYNC_FULL } sync;
 };
 
 /* Bring the tables to this version's form; in a transaction of the caller. */
@@ -21,11 +32,13 @@ int store_migrate(struct store *store, struct error *err);
 int store_error(struct store *store, int sqlite_code, struct error *err);
 
 /*
- * A statement for one use. Letters of `types` say what follows: s text, i int64_t. NULL on failure
- * with the error set.
+ * A statement for one use, until store_done(). Letters of `types` say what follows: s text, i
+ * int64_t. NULL on failure with the error set.
  */
 sqlite3_stmt *store_prepare(
 	struct store *store, struct error *err, const char *sql, const char *types, ...);
+/* NULL is fine. */
+void store_done(struct store *store, sqlite3_stmt *statement);
 /* Step a statement that gives no rows, and finish it (also when it is NULL, with `-EIO`). */
 int store_finish(struct store *store, sqlite3_stmt *statement, struct error *err);
 /* Prepare, step, finish. */

@@ -33,7 +33,7 @@ static int get_job(
 		text_copy(
 			job->status, sizeof(job->status), (const char *)sqlite3_column_text(s, 2));
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -89,7 +89,7 @@ static int first_job(struct store *store, int64_t run, int64_t state, const char
 		if (!out->student)
 			r = error_set(err, -ENOMEM, "out of memory");
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -232,7 +232,7 @@ int store_jobs_keep(struct store *store, int64_t run,
 	}
 	if (!r && code != SQLITE_DONE)
 		r = store_error(store, code, err);
-	sqlite3_finalize(s);
+	store_done(store, s);
 	for (size_t i = 0; i < count; i++) {
 		if (!r)
 			r = store_execute(store, err,

@@ -55,7 +55,7 @@ int store_key_get(struct store *store, const char *id, struct store_api_key *out
 	r = store_row(store, s, err);
 	if (!r)
 		take(s, out);
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }
@@ -72,7 +72,7 @@ int store_key_find(
 	r = store_row(store, s, err);
 	if (!r)
 		take(s, out);
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }
@@ -91,7 +91,7 @@ int store_key_each(struct store *store, int (*each)(void *context, const struct 
 		take(s, &key);
 		r = each(context, &key);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	if (r == -ENOENT) { /* the end of the rows is no failure */
 		r = 0;

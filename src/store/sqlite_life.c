@@ -145,7 +145,7 @@ int store_sandbox_of_machine(struct store *store, const char *machine, char *id,
 	r = store_row(store, s, err);
 	if (!r)
 		r = text_copy(id, ID_SIZE, (const char *)sqlite3_column_text(s, 0));
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }

@@ -68,7 +68,7 @@ static int get_open(struct store *store, const char *sandbox, struct store_money
 			(const char *)sqlite3_column_text(s, STORE_MONEY_COLUMN_COUNT));
 		*lease = sqlite3_column_int64(s, STORE_MONEY_COLUMN_COUNT + 1);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -83,7 +83,7 @@ static int one_number(
 		*out = sqlite3_column_int64(s, 0);
 		*null = sqlite3_column_type(s, 0) == SQLITE_NULL;
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -136,7 +136,7 @@ static int find_reset(struct store *store, const char *payer, int64_t more, int6
 		over -= sqlite3_column_int64(s, 1);
 		at->resets_ms = sqlite3_column_int64(s, 0) + STORE_DAY_MS;
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -275,7 +275,7 @@ int store_hold_close(struct store *store, const char *sandbox, int64_t now_ms, c
 		text_copy(reason, size, (const char *)sqlite3_column_text(s, 0));
 	else if (!r && m.bounded && strcmp(reason, "lease_expired") == 0)
 		text_copy(reason, size, "lifetime_cap");
-	sqlite3_finalize(s);
+	store_done(store, s);
 	/* what was never ready costs nothing */
 	if (!r && m.until_ms)
 		r = charge_lease(store, sandbox, payer, lease, &m, true, now_ms, &micros, err);
@@ -309,7 +309,7 @@ int store_hold_again(struct store *store, const char *sandbox, int64_t lease_ms,
 		text_copy(payer, ID_SIZE,
 			(const char *)sqlite3_column_text(s, STORE_MONEY_COLUMN_COUNT));
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	if (r)
 		return r == -ENOENT ? 0 : r; /* nothing is charged for it */
 	held = hold_of(&m.terms, lease_ms, m.cap_micros, m.charged_micros, &bounded);

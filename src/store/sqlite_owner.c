@@ -12,7 +12,7 @@ static int ask(struct store *store, sqlite3_stmt *s, struct error *err)
 {
 	int r = store_row(store, s, err);
 
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -31,7 +31,7 @@ static int owner_get(struct store *store, struct store_owner *out, struct error 
 		out->created_ms = sqlite3_column_int64(s, 2);
 		out->changed_ms = sqlite3_column_int64(s, 3);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -208,7 +208,7 @@ int store_session_find(struct store *store, const char *hash, int64_t now_ms, in
 		out->used_ms = sqlite3_column_int64(s, 3);
 		out->expires_ms = sqlite3_column_int64(s, 4);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }

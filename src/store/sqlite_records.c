@@ -43,7 +43,7 @@ static int last_record(struct store *store, int64_t *seq, char *hash, struct err
 		*seq = sqlite3_column_int64(s, 0);
 		text_copy(hash, HASH_HEX_SIZE, (const char *)sqlite3_column_text(s, 1));
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -98,7 +98,7 @@ int store_records_each(struct store *store, int64_t run,
 	}
 	if (!r && code != SQLITE_DONE)
 		r = store_error(store, code, err);
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }
@@ -120,7 +120,7 @@ int store_record_body(
 		r = error_set(err, -ENOENT, "%s: has no record", student);
 	else if (code != SQLITE_ROW)
 		r = s ? store_error(store, code, err) : -EIO;
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }
@@ -169,7 +169,7 @@ int store_verify(struct store *store, uint64_t *count, struct error *err)
 	}
 	if (!r && code != SQLITE_DONE)
 		r = store_error(store, code, err);
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }

@@ -49,7 +49,7 @@ int store_replay_begin(struct store *store, const char *owner, const char *key, 
 	r = store_row(store, s, err);
 	if (!r && take(s, hash, server, out))
 		r = error_set(err, -ENOMEM, "out of memory");
-	sqlite3_finalize(s);
+	store_done(store, s);
 	if (r == -ENOENT)
 		r = store_execute(store, err,
 			"INSERT INTO replay (owner, key, hash, server, resource, status, body,"

@@ -86,7 +86,7 @@ static int totals(
 			.key_memory_mib = (uint64_t)sqlite3_column_int64(s, 4),
 			.key_vcpu = (uint64_t)sqlite3_column_int64(s, 5),
 			.reserved = (uint64_t)sqlite3_column_int64(s, 6)};
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -108,7 +108,7 @@ int store_check_name(
 	} else if (r == -ENOENT) {
 		r = 0;
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	return r;
 }
 
@@ -221,7 +221,7 @@ int store_sandbox_get(struct store *store, const char *owner, const char *id,
 		store_sandbox_fini(out);
 		r = error_set(err, -ENOMEM, "out of memory");
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }
@@ -287,7 +287,7 @@ int store_sandbox_each(struct store *store, const struct store_sandbox_filter *f
 			r = each(context, &one);
 		store_sandbox_fini(&one);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	if (r == -ENOENT) { /* the end of the rows is no failure */
 		r = 0;

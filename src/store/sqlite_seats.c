@@ -25,7 +25,7 @@ static int lowest_free(struct store *store, const struct store_sandbox *sandbox,
 		*out += taken == *out;
 		*own = *own && taken != sandbox->seat;
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	if (r == -ENOENT) { /* the end of the rows is no failure */
 		r = 0;
 		if (err)

@@ -58,7 +58,7 @@ int store_spare_take(struct store *store, const char *shape, const char *sandbox
 	r = store_row(store, s, err);
 	if (!r)
 		r = text_copy(machine, ID_SIZE, (const char *)sqlite3_column_text(s, 0));
-	sqlite3_finalize(s);
+	store_done(store, s);
 	if (!r)
 		r = store_execute(store, err, "DELETE FROM spare WHERE id = ?", "s", machine);
 	if (!r)
@@ -102,7 +102,7 @@ int store_spare_each(struct store *store,
 		text_copy(one.shape, sizeof(one.shape), (const char *)sqlite3_column_text(s, 1));
 		r = each(context, &one);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	if (r == -ENOENT) { /* the end of the rows is no failure */
 		r = 0;

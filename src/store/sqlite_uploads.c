@@ -55,7 +55,7 @@ int store_upload_get(struct store *store, const char *sandbox, const char *id,
 		if (!out->path)
 			r = error_set(err, -ENOMEM, "out of memory");
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }
@@ -86,7 +86,7 @@ int store_upload_list(struct store *store, const char *sandbox, char (*ids)[ID_S
 			text_copy(ids[*count], ID_SIZE, (const char *)sqlite3_column_text(s, 0));
 		++*count;
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r == -ENOENT ? 0 : r;
 }
@@ -104,7 +104,7 @@ int store_upload_oldest(struct store *store, int64_t before_ms, char *id, struct
 	r = store_row(store, s, err);
 	if (!r)
 		text_copy(id, ID_SIZE, (const char *)sqlite3_column_text(s, 0));
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return r;
 }

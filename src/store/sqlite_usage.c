@@ -90,7 +90,7 @@ int store_usage_each(struct store *store, const struct store_usage_filter *f,
 			.memory_mib_ms = (uint64_t)sqlite3_column_int64(s, 7)};
 		r = each(context, &one);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	sqlite3_close_v2(reader.db);
 	return rows_end(r, err);
 }
@@ -134,7 +134,7 @@ int store_charge_each(struct store *store, const char *payer, int64_t since_ms, 
 		text_copy(one.payer, sizeof(one.payer), text_of(s, 2));
 		r = each(context, &one);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	sqlite3_close_v2(reader.db);
 	return rows_end(r, err);
 }
@@ -159,7 +159,7 @@ int store_charge_sum(
 		*charged = sqlite3_column_int64(s, 0);
 		*held = sqlite3_column_int64(s, 1);
 	}
-	sqlite3_finalize(s);
+	store_done(store, s);
 	sqlite3_close_v2(reader.db);
 	return r;
 }
@@ -212,7 +212,7 @@ static int gather(struct store *store, struct overs *overs, int64_t now_ms, stru
 		"");
 	while (!r && (r = store_row(store, s, err)) == 0)
 		r = add_over(overs, s, now_ms);
-	sqlite3_finalize(s);
+	store_done(store, s);
 	pthread_mutex_unlock(&store->lock);
 	return rows_end(r, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 - the store: jobs claimed and committed once, killed at any
  * moment, and the chain of records. */
+#include "store/sqlite_internal.h"
 #include "store/store.h"
 
 #include "folder.h"
@@ -94,6 +95,66 @@ static uint64_t verified(void)
 	if (store_verify(store, &count, &err))
 		fail_msg("%s", err.message);
 	return count;
+}
+
+/* What is kept of a statement is not taken for another that stands where it stood. */
+static void test_statements(void **state)
+{
+	char sql[80];
+	sqlite3_stmt *outer, *inner;
+
+	for (int round = 0; round < 2; round++) {
+		for (int64_t n = 0; n < 3; n++) {
+			snprintf(sql, sizeof(sql), "SELECT ? + %d", (int)n);
+			outer = store_prepare(store, NULL, sql, "i", 10 * n);
+			assert_int_equal(store_row(store, outer, NULL), 0);
+			assert_int_equal(sqlite3_column_int64(outer, 0), 11 * n);
+			/* one that is in use is not given twice */
+			inner = store_prepare(store, NULL, sql, "i", 20 * n);
+			assert_ptr_not_equal(inner, outer);
+			assert_int_equal(store_row(store, inner, NULL), 0);
+			assert_int_equal(sqlite3_column_int64(inner, 0), 21 * n);
+			assert_int_equal(sqlite3_column_int64(outer, 0), 11 * n);
+			store_done(store, inner);
+			store_done(store, outer);
+		}
+	}
+	/* nothing of its last use is left */
+	outer = store_prepare(store, NULL, sql, "");
+	assert_int_equal(store_row(store, outer, NULL), 0);
+	assert_int_equal(sqlite3_column_type(outer, 0), SQLITE_NULL);
+	store_done(store, outer);
+	/* more texts than are kept */
+	for (int n = 0; n < 2 * STORE_KEPT_MOST; n++) {
+		snprintf(sql, sizeof(sql), "SELECT %d", n);
+		outer = store_prepare(store, NULL, sql, "");
+		assert_int_equal(store_row(store, outer, NULL), 0);
+		assert_int_equal(sqlite3_column_int(outer, 0), n);
+		store_done(store, outer);
+	}
+}
+
+static int64_t synchronous(void)
+{
+	sqlite3_stmt *s = store_prepare(store, NULL, "PRAGMA synchronous", "");
+	int64_t level;
+
+	assert_int_equal(store_row(store, s, NULL), 0);
+	level = sqlite3_column_int64(s, 0);
+	store_done(store, s);
+	return level;
+}
+
+/* 2 waits for the disk at each commit, 1 does not */
+static void test_durable(void **state)
+{
+	static const bool durable[] = {true, false, false, true, true, false, true};
+
+	for (size_t i = 0; i < sizeof(durable) / sizeof(durable[0]); i++) {
+		assert_int_equal(store_begin(store, durable[i], NULL), 0);
+		assert_int_equal(synchronous(), durable[i] ? 2 : 1);
+		assert_int_equal(store_end(store, 0, NULL), 0);
+	}
 }
 
 static void test_jobs(void **state)
@@ -354,6 +415,8 @@ static void test_killed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_statements, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_durable, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_jobs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_alone, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_only, set_up, tear_down),
