@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { lines, send } from "./api";
+import { lines, send, withQuery } from "./api";
 import { Failure } from "./ui";
 
 /** What a page keeps of the output; the oldest goes first. */
@@ -16,6 +16,8 @@ interface Event {
   timedOut?: boolean;
   durationMs?: number;
   droppedBytes?: number;
+  processId?: string;
+  cursor?: number;
   error?: { message: string };
 }
 
@@ -79,8 +81,18 @@ export function Command({ base }: { base: string }): JSX.Element {
     setError(null);
     try {
       const body = { command, stream: true, timeoutMs: 600_000 };
-      const response = await send("POST", `${base}:exec`, body, abort.signal);
-      for await (const event of lines<Event>(response)) take(event);
+      let response = await send("POST", `${base}:exec`, body, abort.signal);
+      for (;;) {
+        let next: Event | null = null;
+        for await (const event of lines<Event>(response))
+          if (event.type === "continue") next = event;
+          else take(event);
+        if (!next) break;
+        // the server has ended this answer, not the command
+        const query = { cursor: next.cursor, follow: true };
+        const path = withQuery(`${base}/processes/${next.processId}/output`, query);
+        response = await send("GET", path, undefined, abort.signal);
+      }
     } catch (why) {
       if (abort.signal.aborted) setEnd("stopped");
       else setError(why);
