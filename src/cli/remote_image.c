@@ -2,6 +2,7 @@
  * logs. */
 #include "cli/remote_image.h"
 
+#include "base/log.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -165,8 +166,9 @@ int remote_image_rm(struct remote *r, const char *const *references, struct erro
 
 /* --- logs --- */
 
-/* The newest build of a name, also one that failed; else what the reference says. */
-static int find_build(struct remote *r, const char *reference, char *id, struct error *err)
+/* The newest build of a name, also one that failed, and why; else what the reference says. */
+static int find_build(
+	struct remote *r, const char *reference, char *id, struct buffer *why, struct error *err)
 {
 	struct buffer path = {0};
 	json_t *answer = NULL;
@@ -191,6 +193,8 @@ static int find_build(struct remote *r, const char *reference, char *id, struct 
 	}
 	if (!status && text_copy(id, REMOTE_ID_SIZE, json_text(first, "id")))
 		status = cli_ours(err, "the server's answer makes no sense");
+	if (!status)
+		buffer_add_text(why, json_text(first, "error"));
 	json_decref(answer);
 	return status;
 }
@@ -208,8 +212,9 @@ static void put_log_line(const json_t *line, bool json)
 int remote_image_logs(struct remote *r, const char *reference, bool json, struct error *err)
 {
 	char id[REMOTE_ID_SIZE], after[32];
+	struct buffer why = {0};
 	int64_t seq = 0;
-	int status = find_build(r, reference, id, err);
+	int status = find_build(r, reference, id, &why, err);
 
 	for (unsigned n = 0; !status && n < LOG_PAGES_MOST; n++) {
 		struct buffer path = {0};
@@ -227,13 +232,21 @@ int remote_image_logs(struct remote *r, const char *reference, bool json, struct
 			&(struct remote_call){.method = "GET", .path = buffer_text(&path)}, &answer,
 			err);
 		buffer_fini(&path);
-		json_array_foreach (json_object_get(answer, "lines"), i, line)
+		json_array_foreach (json_object_get(answer, "lines"), i, line) {
 			put_log_line(line, json);
+			if (buffer_length(&why) &&
+				strcmp(json_text(line, "text"), buffer_text(&why)) == 0)
+				buffer_clear(&why); /* it stands there */
+		}
 		seq = json_number(answer, "nextAfter");
 		json_decref(answer);
 		if (seq <= before)
 			break;
 	}
+	/* what a build ended with without a word of its own: its server was killed */
+	if (!status && buffer_length(&why))
+		log_error("%s: %.300s", reference, buffer_text(&why));
+	buffer_fini(&why);
 	remote_free(r);
 	return status;
 }

@@ -93,6 +93,20 @@ def test_versions_tags_and_logs(builds: Builds) -> None:
     assert [row["version"] for row in rows] == ["3"]
 
 
+def test_the_log_of_a_build_whose_server_was_killed(builds: Builds) -> None:
+    builds.script(HANGS)
+    body = {"name": "course", "recipe": {"commands": ["true"]}}
+    image = builds.server.ask("POST", "/v1/images", body).json["id"]
+    with builds.server.open("GET", f"/v1/images/{image}/logs?follow=true") as lines:
+        assert json.loads(lines.readline())["text"] == "begun"
+    builds.server.kill()
+    builds.server.start()
+    builds.env["SEALMARK_API_URL"] = builds.server.url
+    done = builds("logs", "course")
+    assert (done.returncode, done.stdout) == (0, "begun\n")
+    assert "stopped while it was built" in done.stderr
+
+
 def test_a_failed_build(builds: Builds) -> None:
     builds.recipe("apt: [nonsuch]\n")
     builds.script(FAILS)
@@ -100,6 +114,7 @@ def test_a_failed_build(builds: Builds) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert "no such package" in done.stderr
     assert "no such package" in builds.good("logs", "course")
+    assert builds("logs", "course").stderr == ""  # said in the log, so not again
     done = builds("build", "course", "-f", "gone.yaml")
     assert done.returncode == 2
     builds.recipe("apt: ['-o evil']\n")
