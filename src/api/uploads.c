@@ -250,8 +250,18 @@ void uploads_put(struct request *q)
 	store_sandbox_fini(&record);
 }
 
+/* It is then still there, to be mended or given up. */
+static void answer_not_whole(struct request *q, const char *digest, int64_t size)
+{
+	answer_error(q, API_INVALID_REQUEST,
+		json_pack("{ss sI}", "sha256", digest, "size", (json_int_t)size),
+		"What was sent is not what was announced.");
+}
+
+/* Its digest is that of the very bytes that are written, whatever comes to the file meanwhile. */
 static void write_file(struct request *q, const struct store_upload *upload, int fd)
 {
+	char digest[HASH_HEX_SIZE] = "";
 	struct store_sandbox record;
 	struct sandbox *s = life_attach(q, &record);
 	struct sandbox_user user;
@@ -264,10 +274,12 @@ static void write_file(struct request *q, const struct store_upload *upload, int
 	spec = json_loads(record.spec, 0, NULL);
 	sandbox_user(spec, upload->root, &user);
 	json_decref(spec);
-	r = lseek(fd, 0, SEEK_SET) < 0
-		    ? error_sys(&err, errno, "an upload")
-		    : sandbox_write_fd(s, upload->path, fd, upload->mode, user.uid, &err);
-	if (r)
+	r = lseek(fd, 0, SEEK_SET) < 0 ? error_sys(&err, errno, "an upload")
+				       : sandbox_write_checked(s, upload->path, fd, upload->mode,
+						 user.uid, upload->sha256, digest, &err);
+	if (r == -EBADMSG && digest[0])
+		answer_not_whole(q, digest, upload->size);
+	else if (r)
 		life_failure(q, &record, r, &err, true);
 	else
 		answer_json(q, 200,
@@ -277,22 +289,19 @@ static void write_file(struct request *q, const struct store_upload *upload, int
 	store_sandbox_fini(&record);
 }
 
-/* false: answered; it is then still there, to be mended or given up */
+/* Are all its bytes there? false: answered */
 static bool is_whole(struct request *q, const struct store_upload *upload, int fd)
 {
 	char digest[HASH_HEX_SIZE] = "";
-	struct stat st;
+	struct stat st = {0};
 
 	if (upload->archive)
 		return true;
-	if (fstat(fd, &st) || st.st_size != upload->size || hash_fd(fd, digest) ||
-		strcmp(digest, upload->sha256) != 0) {
-		answer_error(q, API_INVALID_REQUEST,
-			json_pack("{ss sI}", "sha256", digest, "size", (json_int_t)st.st_size),
-			"What was sent is not what was announced.");
-		return false;
-	}
-	return true;
+	if (fstat(fd, &st) == 0 && st.st_size == upload->size)
+		return true;
+	hash_fd(fd, digest);
+	answer_not_whole(q, digest, st.st_size);
+	return false;
 }
 
 void uploads_commit(struct request *q)

@@ -3,6 +3,7 @@
 #include "sandbox/internal.h"
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/path.h"
 
 #include <errno.h>
@@ -76,27 +77,54 @@ int sandbox_write(struct sandbox *s, const char *path, const void *bytes, size_t
 	return r ? r : op_conclude(&op, op_input(&op, bytes, count, err), path, err);
 }
 
-int sandbox_write_fd(
-	struct sandbox *s, const char *path, int fd, uint32_t mode, uint32_t as, struct error *err)
+/* all that fd gives; to the hash (or NULL) as well, while the guest is at work with it */
+static int send_fd(struct operation *op, int fd, struct hash *h, struct error *err)
 {
 	cleanup_free uint8_t *chunk = malloc(WIRE_CREDIT_STEP);
-	struct operation op;
 	ssize_t n = 1;
-	int r;
+	int r = chunk ? 0 : error_set(err, -ENOMEM, "out of memory");
 
-	if (!chunk)
-		return error_set(err, -ENOMEM, "out of memory");
-	r = begin_write(s, &op, path, mode, as, err);
-	if (r)
-		return r;
 	while (!r && n) {
 		n = read(fd, chunk, WIRE_CREDIT_STEP);
 		if (n > 0)
-			r = op_input(&op, chunk, (size_t)n, err);
+			r = op_input(op, chunk, (size_t)n, err);
 		else if (n < 0 && errno != EINTR)
 			r = error_sys(err, errno, "cannot read what is to be written");
+		if (h && n > 0)
+			hash_add(h, chunk, (size_t)n);
 	}
-	return op_conclude(&op, r, path, err);
+	return r;
+}
+
+int sandbox_write_fd(
+	struct sandbox *s, const char *path, int fd, uint32_t mode, uint32_t as, struct error *err)
+{
+	struct operation op;
+	int r = begin_write(s, &op, path, mode, as, err);
+
+	return r ? r : op_conclude(&op, send_fd(&op, fd, NULL, err), path, err);
+}
+
+int sandbox_write_checked(struct sandbox *s, const char *path, int fd, uint32_t mode, uint32_t as,
+	const char *sha256, char *found, struct error *err)
+{
+	struct operation op;
+	struct hash *h = hash_new();
+	int r;
+
+	found[0] = 0;
+	r = h ? begin_write(s, &op, path, mode, as, err) : error_set(err, -ENOMEM, "out of memory");
+	if (!r) {
+		r = send_fd(&op, fd, h, err);
+		if (!r)
+			hash_end(h, found);
+		/* it takes the place of what is there with its end, which does not come then */
+		if (!r && strcmp(found, sha256) != 0)
+			r = error_set(err, -EBADMSG, "its SHA-256 is another");
+		r = op_conclude(&op, r, path, err);
+	}
+	hash_free(h);
+	return r;
 }
 
 /* hand DATA of channel 1 to on_bytes until DONE */

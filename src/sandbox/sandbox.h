@@ -318,6 +318,10 @@ int sandbox_write(struct sandbox *s, const char *path, const void *bytes, size_t
 	uint32_t mode, uint32_t as, struct error *err);
 int sandbox_write_fd(
 	struct sandbox *s, const char *path, int fd, uint32_t mode, uint32_t as, struct error *err);
+/* The same, when the SHA-256 of it all is the one given: else -EBADMSG, and `path` is as it was.
+ * `found` (HASH_HEX_SIZE) is what it is, or "" when it did not come to that. */
+int sandbox_write_checked(struct sandbox *s, const char *path, int fd, uint32_t mode, uint32_t as,
+	const char *sha256, char *found, struct error *err);
 /* add at most `limit` bytes of the file to out; -EFBIG when it is larger (out then holds the head)
  */
 int sandbox_read(struct sandbox *s, const char *path, size_t limit, uint32_t as, struct buffer *out,

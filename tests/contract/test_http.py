@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Raw HTTP: the whole table of routes, errors, limits, idempotency, slow and broken clients."""
 
+import hashlib
 import http.client
 import json
+import os
 import re
 import socket
 import ssl
@@ -532,3 +534,31 @@ def test_a_query_that_is_no_utf8_is_refused_by_name(server: Server, query: str, 
     answer = server.ask("GET", f"/v1/sandboxes?{query}")
     assert (answer.status, answer.code) == (400, "invalid_request")
     assert path in [issue["path"] for issue in answer.json["error"]["details"]["issues"]]
+
+
+def test_an_upload_that_is_not_what_was_announced(server: Server, sandbox: str) -> None:
+    path = f"/v1/sandboxes/{sandbox}"
+    piece = os.urandom(300_000)
+    server.run(sandbox, "echo old > file")
+    target = {
+        "path": "/workspace/file",
+        "size": len(piece),
+        "sha256": hashlib.sha256(piece).hexdigest(),
+    }
+    made = server.ask("POST", f"{path}/uploads", target).json["uploadId"]
+    upload = f"{path}/uploads/{made}"
+    other = b"x" + piece[1:]
+    for sent in (piece[:-1], other):
+        assert server.ask("PUT", f"{upload}?offset=0", sent).status == 200
+        refused = server.ask("POST", f"{upload}:commit", {})
+        assert refused.code == "invalid_request"
+        assert refused.json["error"]["details"] == {
+            "sha256": hashlib.sha256(sent).hexdigest(),
+            "size": len(sent),
+        }
+        assert server.run(sandbox, "cat file; ls -A")["stdout"] == "old\nfile\n"
+    # it is there still, and can be mended
+    assert server.ask("PUT", f"{upload}?offset=0", piece[:1]).status == 200
+    assert server.ask("POST", f"{upload}:commit", {}).status == 200
+    digest = server.run(sandbox, "sha256sum < file")["stdout"].split()[0]
+    assert digest == target["sha256"]

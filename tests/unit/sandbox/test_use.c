@@ -2,6 +2,7 @@
 #include "box.h"
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/path.h"
 #include "base/text.h"
 
@@ -10,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -344,6 +346,7 @@ static void large_files(void **state)
 	struct error err = {0};
 	uint8_t *bytes = calloc(1, 3u << 20);
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), pair[2];
+	char expected[HASH_HEX_SIZE], found[HASH_HEX_SIZE];
 
 	assert_int_equal(sandbox_write(s, "/big", bytes, 3u << 20, 0600, 0, &err), 0);
 	assert_int_equal(sandbox_read(s, "/big", SIZE_MAX, 0, &out, &err), 0);
@@ -357,6 +360,28 @@ static void large_files(void **state)
 	close(pair[1]);
 	assert_int_equal(sandbox_write_fd(s, "/empty", pair[0], 0600, 0, &err), 0);
 	close(pair[0]);
+	fd = memfd_create("bytes", MFD_CLOEXEC);
+	assert_int_equal(write(fd, bytes, 3u << 20), 3u << 20);
+	hash_bytes(bytes, 3u << 20, expected);
+	/* what was there stays when other bytes come than were announced */
+	expected[0] ^= 1;
+	assert_int_equal(sandbox_write(s, "/checked", "old", 3, 0600, 0, &err), 0);
+	lseek(fd, 0, SEEK_SET);
+	assert_int_equal(
+		sandbox_write_checked(s, "/checked", fd, 0600, 0, expected, found, &err), -EBADMSG);
+	expected[0] ^= 1;
+	assert_string_equal(found, expected);
+	buffer_clear(&out);
+	assert_int_equal(sandbox_read(s, "/checked", SIZE_MAX, 0, &out, &err), 0);
+	assert_string_equal(buffer_text(&out), "old");
+	lseek(fd, 0, SEEK_SET);
+	assert_int_equal(
+		sandbox_write_checked(s, "/checked", fd, 0600, 0, expected, found, &err), 0);
+	buffer_clear(&out);
+	assert_int_equal(sandbox_read(s, "/checked", SIZE_MAX, 0, &out, &err), 0);
+	assert_int_equal(buffer_length(&out), 3u << 20);
+	assert_true(sandbox_write_checked(s, "/big/x", fd, 0600, 0, expected, found, &err) < 0);
+	close(fd);
 	free(bytes);
 	buffer_fini(&out);
 	box_end(s);
