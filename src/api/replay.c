@@ -3,16 +3,20 @@
 #include "api/internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 #define KEY_MOST    128
 #define BUSY_MS     60000 /* how long a second call waits for the first */
 #define ANSWER_MOST (8u << 20)
+#define KEPT_MOST   (INT64_C(256) << 20) /* of one key: the newest of its answers */
+#define TRIM_STEP   (16u << 20)          /* bytes of new answers before it is seen to */
 
 static bool is_key(const char *key)
 {
@@ -125,6 +129,18 @@ bool replay_begin(struct request *q)
 	return true;
 }
 
+static void trim(struct request *q, size_t bytes)
+{
+	static _Atomic size_t since;
+	struct error err = {0};
+
+	if (atomic_fetch_add(&since, bytes) + bytes < TRIM_STEP)
+		return;
+	atomic_store(&since, 0);
+	if (store_replay_trim(q->server->store, KEPT_MOST, &err))
+		log_error("answers to be given again: %s", error_message(&err));
+}
+
 void replay_end(struct request *q)
 {
 	char *body = NULL;
@@ -139,6 +155,7 @@ void replay_end(struct request *q)
 		store_replay_answer(q->server->store, q->key.id, q->replay, q->status, body, &err);
 	else
 		store_replay_drop(q->server->store, q->key.id, q->replay, &err);
+	trim(q, body ? strlen(body) : 0);
 	free(body);
 	q->replay = NULL;
 	api_changed(q->server);

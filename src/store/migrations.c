@@ -244,6 +244,10 @@ static const char *const migrations[] = {
 	/* 13: which of the CPUs that are set aside is a sandbox's own, from 1 */
 	"ALTER TABLE sandbox ADD COLUMN seat INTEGER NOT NULL DEFAULT 0;"
 	"CREATE INDEX sandbox_seat ON sandbox (seat) WHERE seat > 0;",
+
+	/* 14: how much the answers that are kept for each key take */
+	"ALTER TABLE replay ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"
+	"CREATE INDEX replay_size ON replay (owner, created_ms, bytes);",
 };
 
 int store_migrate(struct store *store, struct error *err)

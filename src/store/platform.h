@@ -230,6 +230,8 @@ int store_replay_answer(struct store *store, const char *owner, const char *key,
 	const char *body, struct error *err);
 /* Nothing was changed: the key may be used again. */
 int store_replay_drop(struct store *store, const char *owner, const char *key, struct error *err);
+/* Of each owner's, keep the newest that have so many bytes together. */
+int store_replay_trim(struct store *store, int64_t bytes_most, struct error *err);
 int store_replay_expire(struct store *store, int64_t before_ms, struct error *err);
 
 /* --- uploads: what is known of the pieces that wait in a file --- */

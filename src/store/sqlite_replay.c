@@ -70,8 +70,9 @@ int store_replay_answer(struct store *store, const char *owner, const char *key,
 	if (r)
 		return r;
 	r = store_execute(store, err,
-		"UPDATE replay SET server = '', status = ?, body = ? WHERE owner = ? AND key = ?",
-		"isss", (int64_t)status, body, owner, key);
+		"UPDATE replay SET server = '', status = ?, body = ?, bytes = ?"
+		" WHERE owner = ? AND key = ?",
+		"isiss", (int64_t)status, body, (int64_t)strlen(body), owner, key);
 	return store_end(store, r, err);
 }
 
@@ -83,6 +84,21 @@ int store_replay_drop(struct store *store, const char *owner, const char *key, s
 		return r;
 	r = store_execute(
 		store, err, "DELETE FROM replay WHERE owner = ? AND key = ?", "ss", owner, key);
+	return store_end(store, r, err);
+}
+
+int store_replay_trim(struct store *store, int64_t bytes_most, struct error *err)
+{
+	int r = store_begin(store, false, err);
+
+	if (r)
+		return r;
+	r = store_execute(store, err,
+		"DELETE FROM replay WHERE server = '' AND (owner, key) IN"
+		" (SELECT owner, key FROM (SELECT owner, key, sum(bytes + 512)"
+		" OVER (PARTITION BY owner ORDER BY created_ms DESC, key) AS total FROM replay)"
+		" WHERE total > ?)",
+		"i", bytes_most);
 	return store_end(store, r, err);
 }
 

@@ -301,6 +301,49 @@ static void lists_are_filtered(void **state)
 	assert_string_equal(listed(f, &filter), "bc");
 }
 
+/* each has the body `text`; in the order of their names */
+static void answer_at(struct fixture *f, const char *owner, const char *key, int64_t now_ms)
+{
+	static char text[1001];
+	struct store_replay replay;
+
+	memset(text, 'x', sizeof(text) - 1);
+	assert_int_equal(
+		store_replay_begin(f->store, owner, key, "h", "s", now_ms, &replay, NULL), 0);
+	assert_int_equal(replay.state, STORE_REPLAY_NEW);
+	assert_int_equal(store_replay_answer(f->store, owner, key, 200, text, NULL), 0);
+}
+
+static enum store_replay_state state_of(struct fixture *f, const char *owner, const char *key)
+{
+	struct store_replay replay;
+	enum store_replay_state state;
+
+	assert_int_equal(store_replay_begin(f->store, owner, key, "h", "s", 9, &replay, NULL), 0);
+	state = replay.state;
+	store_replay_fini(&replay);
+	return state;
+}
+
+static void the_newest_answers_are_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct store_replay replay;
+
+	assert_int_equal(store_replay_begin(f->store, "a", "busy", "h", "s", 0, &replay, NULL), 0);
+	answer_at(f, "a", "oldest", 1);
+	answer_at(f, "a", "middle", 2);
+	answer_at(f, "b", "other", 1);
+	answer_at(f, "a", "newest", 3);
+	assert_int_equal(store_replay_trim(f->store, 4000, NULL), 0);
+	assert_int_equal(state_of(f, "a", "newest"), STORE_REPLAY_ANSWERED);
+	assert_int_equal(state_of(f, "a", "middle"), STORE_REPLAY_ANSWERED);
+	assert_int_equal(state_of(f, "a", "oldest"), STORE_REPLAY_NEW);
+	/* not what is under way, and not because of another */
+	assert_int_equal(state_of(f, "a", "busy"), STORE_REPLAY_BUSY);
+	assert_int_equal(state_of(f, "b", "other"), STORE_REPLAY_ANSWERED);
+}
+
 static void made_things_are_known_to_their_replay(void **state)
 {
 	struct fixture *f = *state;
@@ -367,6 +410,7 @@ int main(void)
 		TEST(names_are_taken_as_long_as_they_can_run),
 		TEST(states_only_go_forward),
 		TEST(lists_are_filtered),
+		TEST(the_newest_answers_are_kept),
 		TEST(made_things_are_known_to_their_replay),
 		cmocka_unit_test(a_key_has_its_share),
 		cmocka_unit_test(many_at_once_wait_and_are_refused),
