@@ -80,6 +80,11 @@ void answer_retry_in(struct request *q, int64_t ms)
 void answer_failure(struct request *q, const struct error *err)
 {
 	log_error("request %s: %s", q->id, error_message(err));
+	if (err->code == -ENOSPC) {
+		answer_error(q, API_HOST_UNAVAILABLE, NULL,
+			"The server's disk is full; its operator must make room.");
+		return;
+	}
 	answer_error(q, API_INTERNAL, NULL,
 		"Something went wrong here; the server's log says more under this request's id.");
 }

@@ -52,7 +52,7 @@ static const struct field create[] = {
 	TEXT("name", 1, 128, .help = "Unique among those that can run."),
 	MAP("labels", 0, 32),
 	MAP("env", 0, 1000, .help = "Variables of every command; never shown again."),
-	INTEGER("vcpu", 1, 16),
+	INTEGER("vcpu", 1, 16, .help = "A machine has one CPU here; more is refused."),
 	INTEGER("memoryMiB", 128, 65536),
 	INTEGER("diskMiB", 16, 65536),
 	ONE_OF("cpu", "shared|reserved"),
