@@ -229,12 +229,17 @@ int remote_print_command(json_t *document, const struct buffer *out, const struc
 
 /* --- remote_copy.c --- */
 
-/* A file, or what is in a folder; `guest` is an absolute path. */
+struct remote_copied {
+	uint64_t bytes;  /* sent or received: of a folder, of its archive */
+	size_t left_out; /* entries that could not be written here */
+};
+
+/* A file, or what is in a folder; `guest` is an absolute path. *copied may be NULL. */
 int remote_copy_in(struct remote *r, const char *id, const char *local, const char *guest,
-	bool quiet, struct error *err);
+	bool quiet, struct remote_copied *copied, struct error *err);
 /* CLI_ATTENTION when something was left out. */
 int remote_copy_out(struct remote *r, const char *id, const char *guest, const char *local,
-	bool quiet, struct error *err);
+	bool quiet, struct remote_copied *copied, struct error *err);
 
 /* --- remote_progress.c: a bar on standard error, when that is a terminal and it takes long --- */
 struct progress {

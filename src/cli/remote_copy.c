@@ -28,6 +28,7 @@ struct sending {
 	uint64_t offset;
 	struct buffer piece;
 	struct progress progress;
+	struct remote_copied copied;
 	int status;
 	struct error *err;
 };
@@ -90,6 +91,7 @@ static int put_piece(struct sending *s, size_t count)
 	buffer_fini(&path);
 	buffer_consume(&s->piece, count);
 	s->offset += count;
+	s->copied.bytes += count;
 	progress_add(&s->progress, count);
 	return status;
 }
@@ -114,8 +116,10 @@ static int finish(struct sending *s, const char *small)
 		.bytes = buffer_length(&s->piece) ? (void *)buffer_bytes(&s->piece) : "",
 		.count = buffer_length(&s->piece)};
 
-	if (!s->status && !s->upload[0])
+	if (!s->status && !s->upload[0]) {
+		s->copied.bytes = whole.count;
 		return remote_call(s->r, &whole, NULL, s->err);
+	}
 	if (!s->status && buffer_length(&s->piece))
 		s->status = put_piece(s, buffer_length(&s->piece));
 	if (!s->status)
@@ -227,7 +231,7 @@ static int target_of_file(struct remote *r, const char *id, const char *local, c
 }
 
 int remote_copy_in(struct remote *r, const char *id, const char *local, const char *guest,
-	bool quiet, struct error *err)
+	bool quiet, struct remote_copied *copied, struct error *err)
 {
 	cleanup_close int fd = open(local, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct sending s = {.r = r, .id = id, .err = err, .progress.quiet = quiet};
@@ -246,6 +250,8 @@ int remote_copy_in(struct remote *r, const char *id, const char *local, const ch
 	} else {
 		status = cli_usage(err, "%.200s: is neither a file nor a folder", local);
 	}
+	if (copied)
+		*copied = s.copied;
 	buffer_fini(&target);
 	sending_fini(&s);
 	return status;
@@ -256,6 +262,7 @@ int remote_copy_in(struct remote *r, const char *id, const char *local, const ch
 struct receiving {
 	int fd;
 	uint64_t left;
+	struct remote_copied copied;
 	struct progress progress;
 	struct error *err;
 };
@@ -268,6 +275,7 @@ static int take_bytes(void *context, const void *bytes, size_t count)
 	if (count > x->left)
 		return error_set(x->err, -EFBIG, "more comes than the sandbox can hold");
 	x->left -= count;
+	x->copied.bytes += count;
 	r = path_write_fd(x->fd, bytes, count);
 	if (r)
 		return error_sys(x->err, r, "writing what comes");
@@ -338,6 +346,7 @@ static int receive_folder(
 	if (!status && unpack_tar(x->fd, local, most, &skipped, x->err))
 		status = CLI_OURS;
 	close_fd(&x->fd);
+	x->copied.left_out = skipped;
 	if (skipped)
 		log_warning("%zu links that lead outside, or entries that are no files, were left "
 			    "out",
@@ -365,7 +374,7 @@ static int disk_of(struct remote *r, const char *id, uint64_t *bytes, struct err
 }
 
 int remote_copy_out(struct remote *r, const char *id, const char *guest, const char *local,
-	bool quiet, struct error *err)
+	bool quiet, struct remote_copied *copied, struct error *err)
 {
 	struct receiving x = {.fd = -1, .err = err};
 	struct buffer target = {0};
@@ -390,6 +399,8 @@ int remote_copy_out(struct remote *r, const char *id, const char *guest, const c
 				&target, "%s%s", text_ends(local, "/") ? "" : "/", basename(guest));
 		status = receive_file(r, id, guest, buffer_text(&target), entry, &x);
 	}
+	if (copied)
+		*copied = x.copied;
 	buffer_fini(&target);
 	json_decref(entry);
 	return status;

@@ -29,6 +29,7 @@ static int run_cp(const void *options, const char *const *operands, size_t count
 {
 	const struct cp_options *o = options;
 	bool from = remote_box_prefix(operands[0]), to = remote_box_prefix(operands[1]);
+	struct remote_copied copied = {0};
 	struct buffer guest = {0};
 	char id[REMOTE_ID_SIZE];
 	struct remote *r;
@@ -42,9 +43,18 @@ static int run_cp(const void *options, const char *const *operands, size_t count
 	if (!status)
 		status = take_apart(r, operands[from ? 0 : 1], id, &guest, err);
 	if (!status && from)
-		status = remote_copy_out(r, id, buffer_text(&guest), operands[1], o->quiet, err);
+		status = remote_copy_out(
+			r, id, buffer_text(&guest), operands[1], o->quiet, &copied, err);
 	else if (!status)
-		status = remote_copy_in(r, id, operands[0], buffer_text(&guest), o->quiet, err);
+		status = remote_copy_in(
+			r, id, operands[0], buffer_text(&guest), o->quiet, &copied, err);
+	if (o->remote.json && (status == CLI_OK || status == CLI_ATTENTION) &&
+		remote_print_json(
+			json_pack("{ss ss ss sI sI}", "sandboxId", id, "source", operands[0],
+				"target", operands[1], "bytes", (json_int_t)copied.bytes, "leftOut",
+				(json_int_t)copied.left_out),
+			err))
+		status = CLI_OURS;
 	buffer_fini(&guest);
 	remote_free(r);
 	return status;
@@ -53,7 +63,7 @@ static int run_cp(const void *options, const char *const *operands, size_t count
 static const struct cli_option options[] = {
 	CLI_OPTION("quiet", 'q', NULL, "no bar on a terminal", "--quiet", cli_flag,
 		offsetof(struct cp_options, quiet)),
-	REMOTE_SERVER_OPTIONS(struct cp_options),
+	REMOTE_OPTIONS(struct cp_options),
 	CLI_OPTIONS_END,
 };
 

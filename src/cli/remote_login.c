@@ -249,6 +249,8 @@ static int run_logout(
 		return CLI_OURS;
 	if (!found)
 		return cli_usage(err, "no key is kept for %.200s", settings.url);
+	if (o->remote.json)
+		return remote_print_json(json_pack("{ss}", "url", settings.url), err);
 	fprintf(stderr,
 		"Forgot the key of %s; it still works where it is known, until it is "
 		"revoked.\n",
@@ -287,7 +289,7 @@ const struct cli_command cli_login = {
 };
 
 static const struct cli_option logout_options[] = {
-	REMOTE_SERVER_OPTIONS(struct login_options),
+	REMOTE_OPTIONS(struct login_options),
 	CLI_OPTIONS_END,
 };
 

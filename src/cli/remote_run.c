@@ -35,7 +35,7 @@ static int copy_files(
 			buffer_printf(&guest, "%s/%s", run->exec.cwd, to);
 		else
 			remote_guest_path(to, &guest);
-		status = remote_copy_in(r, id, from, buffer_text(&guest), false, err);
+		status = remote_copy_in(r, id, from, buffer_text(&guest), false, NULL, err);
 		buffer_fini(&guest);
 	}
 	return status;

@@ -229,7 +229,8 @@ def test_a_file_there_and_back(cli: Cli, box_of_all: str, size: int) -> None:
     (cli.folder / "file").write_bytes(data)
     (cli.folder / "file").chmod(0o640)
     cli.good("sandbox", "cp", "file", f"{box_of_all}:/workspace/new/file")
-    cli.good("sandbox", "cp", f"{box_of_all}:new/file", "back")
+    told = json.loads(cli.good("sandbox", "cp", "--json", f"{box_of_all}:new/file", "back"))
+    assert told["bytes"] == (cli.folder / "file").stat().st_size and told["leftOut"] == 0
     assert (cli.folder / "back").read_bytes() == data
     assert (cli.folder / "back").stat().st_mode & 0o777 == 0o640
     done = cli("sandbox", "cat", f"{box_of_all}:new/file")
@@ -316,7 +317,8 @@ def test_a_key_is_kept_and_forgotten(cli: Cli, server: Server) -> None:
     # the key is for this server alone
     done = cli("sandbox", "ls", "--api-url", "http://127.0.0.1:1", **none)
     assert done.returncode == USAGE and b"no key for http://127.0.0.1:1" in done.stderr
-    cli.good("logout", **none)
+    told = json.loads(cli.good("logout", "--json", **none))
+    assert told == {"url": server.url}
     assert server.key not in file.read_text()
     assert cli("sandbox", "ls", **none).returncode == USAGE
 
