@@ -28,7 +28,6 @@ struct sending {
 	uint64_t offset;
 	struct buffer piece;
 	struct progress progress;
-	struct remote_copied copied;
 	int status;
 	struct error *err;
 };
@@ -91,7 +90,6 @@ static int put_piece(struct sending *s, size_t count)
 	buffer_fini(&path);
 	buffer_consume(&s->piece, count);
 	s->offset += count;
-	s->copied.bytes += count;
 	progress_add(&s->progress, count);
 	return status;
 }
@@ -117,7 +115,7 @@ static int finish(struct sending *s, const char *small)
 		.count = buffer_length(&s->piece)};
 
 	if (!s->status && !s->upload[0]) {
-		s->copied.bytes = whole.count;
+		s->offset = whole.count;
 		return remote_call(s->r, &whole, NULL, s->err);
 	}
 	if (!s->status && buffer_length(&s->piece))
@@ -251,7 +249,7 @@ int remote_copy_in(struct remote *r, const char *id, const char *local, const ch
 		status = cli_usage(err, "%.200s: is neither a file nor a folder", local);
 	}
 	if (copied)
-		*copied = s.copied;
+		copied->bytes = s.offset;
 	buffer_fini(&target);
 	sending_fini(&s);
 	return status;
@@ -262,7 +260,7 @@ int remote_copy_in(struct remote *r, const char *id, const char *local, const ch
 struct receiving {
 	int fd;
 	uint64_t left;
-	struct remote_copied copied;
+	size_t left_out; /* entries */
 	struct progress progress;
 	struct error *err;
 };
@@ -275,7 +273,6 @@ static int take_bytes(void *context, const void *bytes, size_t count)
 	if (count > x->left)
 		return error_set(x->err, -EFBIG, "more comes than the sandbox can hold");
 	x->left -= count;
-	x->copied.bytes += count;
 	r = path_write_fd(x->fd, bytes, count);
 	if (r)
 		return error_sys(x->err, r, "writing what comes");
@@ -335,7 +332,6 @@ static int receive_folder(
 {
 	const char *tmp = getenv("TMPDIR");
 	uint64_t most = x->left;
-	size_t skipped = 0;
 	int status;
 
 	x->fd = open(tmp && *tmp ? tmp : "/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
@@ -343,15 +339,14 @@ static int receive_folder(
 		return cli_ours(x->err, "%.200s: cannot make a file: %s",
 			tmp && *tmp ? tmp : "/tmp", strerror(errno));
 	status = receive(r, id, "archive", guest, x);
-	if (!status && unpack_tar(x->fd, local, most, &skipped, x->err))
+	if (!status && unpack_tar(x->fd, local, most, &x->left_out, x->err))
 		status = CLI_OURS;
 	close_fd(&x->fd);
-	x->copied.left_out = skipped;
-	if (skipped)
+	if (x->left_out)
 		log_warning("%zu links that lead outside, or entries that are no files, were left "
 			    "out",
-			skipped);
-	return status ? status : skipped ? CLI_ATTENTION : CLI_OK;
+			x->left_out);
+	return status ? status : x->left_out ? CLI_ATTENTION : CLI_OK;
 }
 
 /* How much may come of a sandbox: what its disk holds. */
@@ -381,12 +376,14 @@ int remote_copy_out(struct remote *r, const char *id, const char *guest, const c
 	json_t *entry = NULL;
 	struct stat st;
 	bool into = stat(local, &st) == 0 && S_ISDIR(st.st_mode);
-	int status = disk_of(r, id, &x.left, err);
+	uint64_t most;
+	int status = disk_of(r, id, &most, err);
 
 	if (!status)
 		status = stat_guest(r, id, guest, &entry, err);
 	if (status)
 		return status;
+	x.left = most;
 	progress_start(&x.progress, "received", 0, quiet);
 	buffer_add_text(&target, local);
 	if (!json_is_true(json_object_get(entry, "exists"))) {
@@ -400,7 +397,7 @@ int remote_copy_out(struct remote *r, const char *id, const char *guest, const c
 		status = receive_file(r, id, guest, buffer_text(&target), entry, &x);
 	}
 	if (copied)
-		*copied = x.copied;
+		*copied = (struct remote_copied){most - x.left, x.left_out};
 	buffer_fini(&target);
 	json_decref(entry);
 	return status;
