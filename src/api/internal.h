@@ -35,6 +35,7 @@
 #define API_JSON_MOST  (4u << 20) /* stdin of a command comes in JSON */
 #define API_BYTES_MOST (1u << 20) /* of a file, a piece or an archive */
 #define API_WAIT_MOST  120
+#define API_LOST_MOST  64
 
 #define API_CPU_FLOOR_MILLIS 50
 
@@ -204,6 +205,10 @@ struct api_server {
 	bool watching;
 	int wake_fd, inotify_fd;
 	int64_t sweep_until_ms; /* of clock_ms(): what a killed keeper has left is looked for */
+	struct lost {
+		char machines[API_LOST_MOST][ID_SIZE]; /* whose keepers were killed: a ring */
+		size_t count;
+	} lost;
 
 	struct spares *spares; /* NULL: none are made */
 	pthread_t money;
@@ -381,8 +386,9 @@ int reserved_cpu(const struct api_server *server, uint32_t seat);
 /* watch.c: a thread that reads what keepers leave, and forgets what is old. */
 int watch_start(struct api_server *server, struct error *err);
 void watch_stop(struct api_server *server);
-/* A keeper was killed: what it has left is to be removed. */
-void watch_lost(struct api_server *server);
+/* A keeper was killed, or may have been: what it has left is to be removed, before the server ends
+ * if that can be. NULL: of whichever machine. */
+void watch_lost(struct api_server *server, const char *machine);
 
 /* money.c: calls of the create path and of life.c, and a thread that measures. */
 /* What a new sandbox (sizes, created_ms and expires_ms are filled in) is charged by; false: it may

@@ -176,7 +176,7 @@ int life_settle(struct api_server *server, struct store_sandbox *record, struct 
 	}
 	/* killed with its keeper: nobody else clears up after it */
 	if (end.reason == SANDBOX_STOPPED_MONITOR_LOST)
-		watch_lost(server);
+		watch_lost(server, record->machine);
 	r = record_end(server, record->id, &end, err);
 	return r ? r : reload(server, record, err);
 }
@@ -284,7 +284,7 @@ static int start_machine(struct api_server *server, struct store_sandbox *record
 		r = life_started(server, record, s, err);
 	} else {
 		log_error("sandbox %s: %s", record->id, error_message(&why));
-		watch_lost(server); /* its keeper may have been killed */
+		watch_lost(server, record->machine); /* its keeper may have been killed */
 		text_copy(end.detail, sizeof(end.detail), error_message(&why));
 		r = record_end(server, record->id, &end, err);
 	}

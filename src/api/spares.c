@@ -63,7 +63,7 @@ static void wait_gone(struct api_server *server, const char *machine)
 	while ((r = sandbox_look(server->home, machine, &end, NULL)) == 1 && clock_ms() < deadline)
 		nanosleep(&pause, NULL);
 	if (!r && end.reason == SANDBOX_STOPPED_MONITOR_LOST)
-		watch_lost(server);
+		watch_lost(server, machine);
 }
 
 void spare_discard(struct api_server *server, const char *machine)
@@ -220,7 +220,7 @@ struct sandbox *spare_take(struct api_server *server, struct store_sandbox *reco
 			/* one that has just died is none, and cleared up after */
 			if (sandbox_attach(server->home, record->machine, ATTACH_MS, &s, NULL)) {
 				sandbox_forget(server->home, record->machine);
-				watch_lost(server);
+				watch_lost(server, record->machine);
 			}
 		}
 		pthread_mutex_lock(&spares->lock);
@@ -349,7 +349,7 @@ static int make_spare(struct api_server *server, const struct shape *shape, stru
 		r = sandbox_create(&wanted, &s, err);
 		if (r) {
 			store_spare_remove(server->store, row.id, NULL);
-			watch_lost(server); /* its keeper may have been killed */
+			watch_lost(server, row.id); /* its keeper may have been killed */
 		} else
 			r = store_spare_advance(server->store, row.id, STORE_SPARE_READY, err);
 	}

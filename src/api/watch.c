@@ -25,6 +25,7 @@
  */
 #define SWEEP_MS     500
 #define SWEEP_FOR_MS 10000
+#define SWEEP_END_MS 50 /* as a server ends */
 #define EVERY_MS     600000
 #define DAY_MS       INT64_C(86400000)
 #define LIST_MOST    10000
@@ -170,15 +171,28 @@ static void take_events(struct api_server *server)
 	}
 }
 
-void watch_lost(struct api_server *server)
+void watch_lost(struct api_server *server, const char *machine)
 {
 	const uint64_t one = 1;
+	struct lost *lost = &server->lost;
 
 	pthread_mutex_lock(&server->lock);
 	server->sweep_until_ms = clock_deadline_ms(SWEEP_FOR_MS);
+	if (machine)
+		text_copy(lost->machines[lost->count++ % API_LOST_MOST], ID_SIZE, machine);
 	pthread_mutex_unlock(&server->lock);
 	if (write(server->wake_fd, &one, sizeof(one)) != sizeof(one))
 		log_debug("the watcher is not there");
+}
+
+static bool is_sweeping(struct api_server *server)
+{
+	bool sweeping;
+
+	pthread_mutex_lock(&server->lock);
+	sweeping = clock_ms() < server->sweep_until_ms;
+	pthread_mutex_unlock(&server->lock);
+	return sweeping;
 }
 
 /* How long to wait for what is told, until `next`; what a killed keeper has left is swept once its
@@ -186,14 +200,33 @@ void watch_lost(struct api_server *server)
 static int patience(struct api_server *server, int64_t next_ms)
 {
 	struct error err = {0};
-	bool sweeping;
+	bool sweeping = is_sweeping(server);
 
-	pthread_mutex_lock(&server->lock);
-	sweeping = clock_ms() < server->sweep_until_ms;
-	pthread_mutex_unlock(&server->lock);
 	if (sweeping && sandbox_sweep(server->home, &err) < 0)
 		log_warning("cannot remove leftovers: %s", error_message(&err));
 	return sweeping ? SWEEP_MS : clock_poll_ms(next_ms);
+}
+
+static bool is_lost_left(struct api_server *server)
+{
+	const struct lost *lost = &server->lost;
+	bool left = false;
+
+	pthread_mutex_lock(&server->lock);
+	for (size_t i = 0; i < lost->count && i < API_LOST_MOST && !left; i++)
+		left = sandbox_is_left(server->home, lost->machines[i]);
+	pthread_mutex_unlock(&server->lock);
+	return left;
+}
+
+/* The server ends, and it may be the last here: what was lost just now goes with it. */
+static void sweep_lost(struct api_server *server)
+{
+	while (is_sweeping(server) && is_lost_left(server)) {
+		if (sandbox_sweep(server->home, NULL) < 0)
+			return; /* it was said, or the next server says it */
+		poll(NULL, 0, SWEEP_END_MS);
+	}
 }
 
 static bool is_stopping(struct api_server *server)
@@ -252,7 +285,8 @@ static void *watch(void *context)
 	struct legacy *legacy = context;
 	struct api_server *server = legacy->server;
 
-	watch_lost(server); /* what was killed with an earlier server, of which no record tells */
+	watch_lost(server,
+		NULL); /* what was killed with an earlier server, of which no record tells */
 	spares_adopt(server, legacy->spares);
 	each_of(server, legacy->records, adopt);
 	free(legacy);
@@ -261,6 +295,7 @@ static void *watch(void *context)
 		each_of(server, list_records(server, STORE_SANDBOX_LIVE), settle_one);
 		forget_old(server);
 	} while (listen_until(server, clock_deadline_ms(EVERY_MS)));
+	sweep_lost(server);
 	return NULL;
 }
 

@@ -430,22 +430,47 @@ static int sweep_folder(
 	return removed;
 }
 
-int jail_cgroup_sweep(bool (*alive)(void *context, const char *id), void *context)
+/* -1 where there is none */
+static void open_folders(int *parents)
 {
 	struct cgroup_place place;
+
+	for (int i = 0; i < CGROUP_ROLES; i++)
+		parents[i] = -1;
+	if (cgroup_find(&place, NULL))
+		return;
+	for (int i = 0; i < CGROUP_ROLES; i++)
+		if (place.roots[i][0] && (parents[i] = open_folder(place.roots[i])) < 0)
+			parents[i] = -1;
+}
+
+static void close_folders(int *parents)
+{
+	for (int i = 0; i < CGROUP_ROLES; i++)
+		close_fd(&parents[i]);
+}
+
+int jail_cgroup_sweep(bool (*alive)(void *context, const char *id), void *context)
+{
 	int parents[CGROUP_ROLES], removed = 0;
 
-	if (cgroup_find(&place, NULL))
-		return 0;
-	for (int i = 0; i < CGROUP_ROLES; i++) {
-		parents[i] = place.roots[i][0] ? open_folder(place.roots[i]) : -1;
-		if (parents[i] < 0)
-			parents[i] = -1;
-	}
+	open_folders(parents);
 	for (int i = 0; i < CGROUP_ROLES; i++)
 		if (parents[i] >= 0)
 			removed += sweep_folder(parents, i, alive, context);
-	for (int i = 0; i < CGROUP_ROLES; i++)
-		close_fd(&parents[i]);
+	close_folders(parents);
 	return removed;
+}
+
+bool jail_cgroup_exists(const char *id)
+{
+	int parents[CGROUP_ROLES];
+	bool exists = false;
+
+	open_folders(parents);
+	for (int i = 0; i < CGROUP_ROLES; i++)
+		if (parents[i] >= 0 && faccessat(parents[i], id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			exists = true;
+	close_folders(parents);
+	return exists;
 }

@@ -54,6 +54,8 @@ void jail_cgroup_free(struct jail_cgroup *cg); /* close only */
 /* Remove sealmark/<id> of ids that `alive(id)` denies and no living process has locked (so the
  * sandboxes of another home are safe); returns how many. */
 int jail_cgroup_sweep(bool (*alive)(void *context, const char *id), void *context);
+/* Is there a sealmark/<id>, whoever's it is? */
+bool jail_cgroup_exists(const char *id);
 
 /* --- the machine --- */
 struct jail_spec {

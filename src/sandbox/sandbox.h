@@ -376,5 +376,8 @@ int sandbox_helper_path(const char *name, char *out, size_t size, struct error *
 
 /* Remove what dead monitors left (directories, cgroups, slots) under home; returns how many. */
 int sandbox_sweep(const char *home, struct error *err);
+/* Is a directory or a cgroup of it still there? One whose keeper was killed goes with a sweep, once
+ * its other processes have ended. */
+bool sandbox_is_left(const char *home, const char *id);
 
 #endif

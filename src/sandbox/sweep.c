@@ -72,3 +72,12 @@ int sandbox_sweep(const char *home, struct error *err)
 	}
 	return count;
 }
+
+bool sandbox_is_left(const char *home, const char *id)
+{
+	char path[PATH_MAX];
+
+	if (text_format(path, sizeof(path), "%s/sandboxes/%s", home, id))
+		return false;
+	return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || jail_cgroup_exists(id);
+}

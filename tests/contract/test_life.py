@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,31 @@ def test_a_killed_keeper_is_noticed(own_server: Callable[..., Server]) -> None:
         assert time.monotonic() < deadline
     assert record["stopReason"] == "host_lost"
     assert server.create(memoryMiB=128)  # its place is free again
+
+
+def test_a_server_that_ends_leaves_nothing_of_a_killed_keeper(
+    own_server: Callable[..., Server],
+) -> None:
+    """The machine's other processes are over only when the server has been told to end."""
+    server = own_server("--sandboxes", "1")
+    box = server.create()
+    keeper = server.keeper(box)[0]
+    below = [int(pid) for pid in Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()]
+    assert below
+    for pid in below:
+        os.kill(pid, signal.SIGSTOP)
+    os.kill(keeper, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while server.ask("GET", f"/v1/sandboxes/{box}").json["state"] != "stopped":
+        assert time.monotonic() < deadline, "the server does not notice"
+    assert server.process
+    server.process.terminate()
+    for pid in below:
+        with suppress(ProcessLookupError):  # it may be killed with its parent, stopped or not
+            os.kill(pid, signal.SIGCONT)
+    assert server.process.wait(60) == 0
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/sealmark/{box}"))
+    assert not (server.home / "sandboxes" / box).exists()
 
 
 def test_stopped_while_it_starts(own_server: Callable[..., Server]) -> None:
