@@ -285,8 +285,8 @@ static void *watch(void *context)
 	struct legacy *legacy = context;
 	struct api_server *server = legacy->server;
 
-	watch_lost(server,
-		NULL); /* what was killed with an earlier server, of which no record tells */
+	/* what was killed with an earlier server, of which no record tells */
+	watch_lost(server, NULL);
 	spares_adopt(server, legacy->spares);
 	each_of(server, legacy->records, adopt);
 	free(legacy);
