@@ -43,7 +43,8 @@ def server(has_machines: None) -> Iterator[Server]:
 @pytest.fixture
 def fresh(has_machines: None) -> Iterator[Server]:
     """Without an owner; no machine is started on it."""
-    server = Server(make_home(), ["--engine", "fake", "--rate", "2000"])
+    options = ["--engine", "fake", "--require-isolation", "none", "--sandboxes", "60"]
+    server = Server(make_home(), options)
     server.start()
     yield server
     server.close()

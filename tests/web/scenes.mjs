@@ -91,6 +91,24 @@ async function sandbox(page) {
   await page.getByText("No sandbox is like that").waitFor();
 }
 
+/** More sandboxes than a page has: on and back, and another filter is another list. */
+async function many(page) {
+  await signIn(page);
+  const of = (name) => page.getByRole("link", { name, exact: true });
+  await of("box-0").waitFor();
+  check(await page.getByRole("button", { name: "Previous" }).isDisabled(), "it is the first page");
+  await page.getByRole("button", { name: "Next" }).click();
+  await of("box-54").waitFor();
+  await page.getByRole("button", { name: "Previous" }).click();
+  await of("box-0").waitFor();
+  await page.getByRole("button", { name: "Next" }).click();
+  await of("box-54").waitFor();
+  check(await page.getByRole("button", { name: "Next" }).isDisabled(), "it is the last page");
+  await page.getByLabel("Labels").fill("place:0");
+  await of("box-0").waitFor();
+  await of("box-54").waitFor({ state: "detached" });
+}
+
 /** What a sandbox cost, by day, key and label, and as a file. */
 async function usage(page) {
   await signIn(page, "/usage");
@@ -215,6 +233,7 @@ const phone = { viewport: { width: 375, height: 700 }, colorScheme: "dark" };
 const scenes = {
   owner: () => withPage(owner, {}, [401]),
   sandbox: () => withPage(sandbox),
+  many: () => withPage(many),
   usage: () => withPage(usage),
   approve: () => withPage(approve),
   deny: () => withPage(deny),

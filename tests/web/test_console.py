@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from people import Program, link_of
+from people import PASSWORD, Browser, Program, link_of
 from serving import Server
 
 Play = Callable[..., None]
@@ -19,6 +19,16 @@ def test_the_owner(fresh: Server, play: Play) -> None:
 def test_a_sandbox_and_what_it_cost(server: Server, play: Play) -> None:
     play(server, "sandbox")
     play(server, "usage")
+
+
+def test_many_sandboxes(fresh: Server, play: Play) -> None:
+    token = {"token": link_of(fresh), "password": PASSWORD, "name": "Ann"}
+    assert Browser(fresh).fetch("POST", "/api/setup", token).status == 200
+    for place in range(55):
+        body = {"name": f"box-{place}", "memoryMiB": 128, "labels": {"place": str(place)}}
+        answer = fresh.ask("POST", "/v1/sandboxes", body)
+        assert answer.status in (201, 202), answer.body
+    play(fresh, "many")
 
 
 def test_a_program_is_given_a_key(server: Server, play: Play, tmp_path: Path) -> None:

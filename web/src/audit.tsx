@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who did what, the newest first.
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
 
 import { get, withQuery, type Page } from "./api";
-import { Empty, Failure, useLoad, when } from "./ui";
+import { Empty, Failure, useLoad, usePages, when } from "./ui";
 
 interface Entry {
   seq: number;
@@ -18,8 +17,7 @@ interface Entry {
 }
 
 export function Audit(): JSX.Element {
-  const [cursors, setCursors] = useState<string[]>([]);
-  const cursor = cursors.at(-1);
+  const { cursor, pager } = usePages();
   const { value, error } = useLoad<Page<Entry>>(
     (signal) => get(withQuery("/api/audit", { limit: 50, cursor }), signal),
     [cursor],
@@ -65,24 +63,7 @@ export function Audit(): JSX.Element {
           </table>
         </div>
       )}
-      {(cursors.length > 0 || value?.nextCursor) && (
-        <div class="row">
-          <button
-            type="button"
-            disabled={cursors.length === 0}
-            onClick={() => setCursors(cursors.slice(0, -1))}
-          >
-            Newer
-          </button>
-          <button
-            type="button"
-            disabled={!value?.nextCursor}
-            onClick={() => value?.nextCursor && setCursors([...cursors, value.nextCursor])}
-          >
-            Older
-          </button>
-        </div>
-      )}
+      {pager({ next: value?.nextCursor, back: "Newer", on: "Older" })}
     </>
   );
 }

@@ -13,6 +13,7 @@ import {
   money,
   State,
   useLoad,
+  usePages,
   useSecondsUntil,
 } from "./ui";
 
@@ -158,15 +159,15 @@ export function Sandboxes({ go }: { go: (path: string) => void }): JSX.Element {
   const [label, setLabel] = useState("");
   const [stopped, setStopped] = useState(false);
   const [creating, setCreating] = useState(false);
-  const [cursors, setCursors] = useState<string[]>([]);
-  const query = {
+  const filter = {
     state: state || undefined,
     name: name.trim(),
     label: words(label).filter((word) => word.includes(":")),
     includeStopped: stopped || state === "stopped" || undefined,
     limit: 50,
-    cursor: cursors.at(-1),
   };
+  const { cursor, pager } = usePages(JSON.stringify(filter));
+  const query = { ...filter, cursor };
   const { value, error } = useLoad<Page<Sandbox>>(
     (signal) => get(withQuery("/v1/sandboxes", query), signal),
     [JSON.stringify(query)],
@@ -261,24 +262,7 @@ export function Sandboxes({ go }: { go: (path: string) => void }): JSX.Element {
           </table>
         </div>
       )}
-      {(cursors.length > 0 || value?.nextCursor) && (
-        <div class="row">
-          <button
-            type="button"
-            disabled={cursors.length === 0}
-            onClick={() => setCursors(cursors.slice(0, -1))}
-          >
-            Previous
-          </button>
-          <button
-            type="button"
-            disabled={!value?.nextCursor}
-            onClick={() => value?.nextCursor && setCursors([...cursors, value.nextCursor])}
-          >
-            Next
-          </button>
-        </div>
-      )}
+      {pager({ next: value?.nextCursor, back: "Previous", on: "Next" })}
       {creating && (
         <Create
           onClose={() => setCreating(false)}

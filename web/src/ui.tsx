@@ -167,6 +167,48 @@ export function Empty({ children }: { children: ComponentChildren }): JSX.Elemen
   return <p class="empty">{children}</p>;
 }
 
+export interface PagerOf {
+  next: string | null | undefined;
+  back: string;
+  on: string;
+}
+
+/**
+ * Where one is in a list of pages: `cursor` is undefined on the first. Another `query` is another
+ * list, which begins at its first page.
+ */
+export function usePages(query = ""): {
+  cursor: string | undefined;
+  pager: (p: PagerOf) => JSX.Element;
+} {
+  const [at, setAt] = useState({ query, cursors: [] as string[] });
+  const cursors = at.query === query ? at.cursors : [];
+  const setCursors = (list: string[]): void => setAt({ query, cursors: list });
+  const pager = ({ next, back, on }: PagerOf): JSX.Element => (
+    <>
+      {(cursors.length > 0 || next) && (
+        <div class="row">
+          <button
+            type="button"
+            disabled={cursors.length === 0}
+            onClick={() => setCursors(cursors.slice(0, -1))}
+          >
+            {back}
+          </button>
+          <button
+            type="button"
+            disabled={!next}
+            onClick={() => next && setCursors([...cursors, next])}
+          >
+            {on}
+          </button>
+        </div>
+      )}
+    </>
+  );
+  return { cursor: cursors.at(-1), pager };
+}
+
 /** 1234567 microdollars -> "$1.234567", to the microdollar, without needless zeros. */
 export function money(micros: number | null | undefined): string {
   if (micros === null || micros === undefined) return "–";
