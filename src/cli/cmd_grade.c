@@ -35,6 +35,7 @@
  */
 #define WRITE_EVERY_MS      5000 /* outputs while the run goes on */
 #define WRITE_SHARE         20   /* but at most 1/20 of the time is spent on them */
+#define LITTER_SHOWN        4    /* names of what was passed over */
 #define INTERRUPTED(signal) (128 + (signal))
 
 struct grade_options {
@@ -163,14 +164,15 @@ static int open_out(struct grade *g, struct error *err)
 		return status_of(r);
 	g->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	if (g->lock_fd < 0) {
-		error_sys(err, errno, "%s", path);
-		return CLI_USAGE;
+		r = error_sys(err, errno, "%s", path);
+		return status_of(r);
 	}
 	if (take_lock(g->lock_fd))
 		return cli_usage(err,
 			"another sealmark grade is at work on %s; wait for it, or choose another "
 			"folder with -o",
 			g->out);
+	gradebook_sweep(g->out);
 	r = path_join(path, sizeof(path), hidden, "run.db", err);
 	r = r ? r : store_open(path, &g->store, err);
 	return r ? CLI_OURS : 0;
@@ -202,6 +204,29 @@ static int open_run(struct grade *g, const char *submissions, struct error *err)
 	return 0;
 }
 
+static bool is_asked_for(const struct grade *g, const char *student)
+{
+	return !g->options->only || strcmp(g->options->only, student) == 0;
+}
+
+/* A row for each student from the start: a book that lacked some would be taken for the whole. */
+static int expect_all(struct grade *g, struct error *err)
+{
+	const struct intake *in = run_intake(g->run);
+	const char *note = "not graded yet: run the same command again";
+	int r = 0;
+
+	for (size_t i = 0; i < in->count && !r; i++) {
+		const char *student = in->submissions[i].student;
+
+		r = gradebook_expect(&g->gradebook, student,
+			is_asked_for(g, student) ? note
+						 : "not graded yet: run the command without --only",
+			err);
+	}
+	return r ? CLI_OURS : 0;
+}
+
 static int prepare(struct grade *g, const char *tests, const char *submissions, struct error *err)
 {
 	int r = path_home(g->home, sizeof(g->home), err);
@@ -217,12 +242,44 @@ static int prepare(struct grade *g, const char *tests, const char *submissions, 
 	g->cancel_fd = cli_cancel_fd();
 	if (g->cancel_fd < 0)
 		return cli_ours(err, "cannot watch for signals: %s", strerror(-g->cancel_fd));
-	return open_run(g, submissions, err);
+	r = open_run(g, submissions, err);
+	return r ? r : expect_all(g, err);
 }
 
 static bool is_talkative(const struct grade *g)
 {
 	return !g->options->quiet && !g->options->json;
+}
+
+/* ".git (its name begins with a dot), __MACOSX (left by macOS) and 3 more" */
+static void list_litter(const struct intake_litter *l, size_t shown, size_t count)
+{
+	char name[700];
+
+	for (size_t i = 0; i < shown; i++)
+		fprintf(stderr, "%s%s (%s)", i ? ", " : "",
+			tree_show(l[i].path, name, sizeof(name)), l[i].why);
+	if (count > shown)
+		fprintf(stderr, " and %zu more", count - shown);
+}
+
+static void say_passed_over(const struct intake *in)
+{
+	size_t entries = 0, below;
+
+	while (entries < in->litter_kept && in->litter[entries].is_entry)
+		entries++;
+	below = in->litter_count - entries;
+	if (entries) {
+		fputs("passed over, rename what is to be graded: ", stderr);
+		list_litter(in->litter, entries < LITTER_SHOWN ? entries : LITTER_SHOWN, entries);
+		fputc('\n', stderr);
+	}
+	if (below && entries < in->litter_kept) {
+		fputs("passed over in submissions: ", stderr);
+		list_litter(in->litter + entries, 1, below);
+		fputs(below > 1 ? "; run.json names them\n" : "\n", stderr);
+	}
 }
 
 static void introduce(const struct grade *g)
@@ -232,6 +289,7 @@ static void introduce(const struct grade *g)
 	run_status(g->run, &s);
 	if (!is_talkative(g))
 		return;
+	say_passed_over(run_intake(g->run));
 	fprintf(stderr, "%s: %zu submission%s, %zu test%s, runner %s (%s), %u at once\n",
 		g->assignment->name, s.total, s.total == 1 ? "" : "s", run_test_count(g->run),
 		run_test_count(g->run) == 1 ? "" : "s", g->assignment->runner,
@@ -250,9 +308,10 @@ static int take_records(struct grade *g, struct error *err)
 	char *body;
 
 	while ((body = run_next(g->run))) {
-		int r = gradebook_put(&g->gradebook, body, NULL, err);
+		const struct record_summary *row;
+		int r = gradebook_put(&g->gradebook, body, &row, err);
 
-		if (!r && g->options->json)
+		if (!r && g->options->json && is_asked_for(g, row->student))
 			puts(body);
 		free(body);
 		if (r)
@@ -329,35 +388,46 @@ static int watch(struct grade *g, struct error *err)
 
 /* --- after it --- */
 
-static void print_table(const struct grade *g, const struct run_counts *counts)
+/* What this command was to grade: all, or the row of the one that was named. */
+static struct gradebook asked_for(const struct grade *g)
+{
+	const struct record_summary *one =
+		g->options->only ? gradebook_find(&g->gradebook, g->options->only) : NULL;
+
+	return one ? (struct gradebook){.rows = (struct record_summary *)one, .count = 1}
+		   : g->gradebook;
+}
+
+static void print_table(const struct grade *g)
 {
 	bool color = isatty(STDOUT_FILENO) && !g->options->no_color && !getenv("NO_COLOR");
+	const struct gradebook rows = asked_for(g);
+	const struct run_counts counts = gradebook_counts(&rows);
 	struct buffer table = {0};
-	struct run_status status;
 
-	run_status(g->run, &status);
-	if (table_write(&g->gradebook, progress_columns(stdout), color, &table) == 0)
+	if (table_write(&rows, progress_columns(stdout), color, &table) == 0)
 		fwrite(buffer_bytes(&table), 1, buffer_length(&table), stdout);
 	buffer_fini(&table);
-	printf("%zu graded, %zu rejected, %zu not graded by a failure of ours", counts->graded,
-		counts->rejected, counts->infra);
-	if (status.waiting)
-		printf(", %zu to do", status.waiting);
+	printf("%zu graded, %zu rejected, %zu not graded by a failure of ours", counts.graded,
+		counts.rejected, counts.infra);
+	if (counts.pending)
+		printf(", %zu to do", counts.pending);
 	printf("; results are in %s\n", g->out);
 }
 
-static void print_summary(const struct grade *g, const struct run_counts *counts)
+static void print_summary(const struct grade *g)
 {
-	struct run_status status;
+	const struct gradebook rows = asked_for(g);
+	const struct run_counts counts = gradebook_counts(&rows);
 	char *text;
 	json_t *j;
 
-	run_status(g->run, &status);
-	j = json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:b, s:s}}", "summary", "submissions",
-		(json_int_t)status.total, "graded", (json_int_t)counts->graded, "rejected",
-		(json_int_t)counts->rejected, "infra", (json_int_t)counts->infra, "waiting",
-		(json_int_t)status.waiting, "complete", status.waiting == 0, "results",
-		text_is_utf8(g->out, strlen(g->out)) ? g->out : "");
+	j = json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}}", "summary", "submissions",
+		(json_int_t)rows.count, "graded", (json_int_t)counts.graded, "rejected",
+		(json_int_t)counts.rejected, "infra", (json_int_t)counts.infra, "waiting",
+		(json_int_t)counts.pending, "passed_over",
+		(json_int_t)run_intake(g->run)->litter_count, "complete", counts.pending == 0,
+		"results", text_is_utf8(g->out, strlen(g->out)) ? g->out : "");
 	text = j ? json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 	if (text)
 		puts(text);
@@ -367,8 +437,9 @@ static void print_summary(const struct grade *g, const struct run_counts *counts
 
 static int conclude(struct grade *g, int r, struct error *err)
 {
-	const struct run_counts counts = gradebook_counts(&g->gradebook);
 	struct error late = {0};
+	struct gradebook rows;
+	struct run_counts counts;
 	struct run_status status;
 	int ended;
 
@@ -382,9 +453,9 @@ static int conclude(struct grade *g, int r, struct error *err)
 		r = late.code;
 	}
 	if (g->options->json)
-		print_summary(g, &counts);
+		print_summary(g);
 	else if (!g->options->quiet)
-		print_table(g, &counts);
+		print_table(g);
 	fflush(stdout);
 	if (r)
 		return CLI_OURS;
@@ -397,7 +468,9 @@ static int conclude(struct grade *g, int r, struct error *err)
 				status.total - status.waiting, status.total);
 		return INTERRUPTED(g->signal);
 	}
-	return counts.rejected || counts.infra ? CLI_ATTENTION : CLI_OK;
+	rows = asked_for(g);
+	counts = gradebook_counts(&rows);
+	return counts.rejected || counts.infra || counts.pending ? CLI_ATTENTION : CLI_OK;
 }
 
 static void grade_fini(struct grade *g)
@@ -418,7 +491,7 @@ static int grade(const void *options, const char *const *operands, size_t count,
 	if (!status) {
 		introduce(&g);
 		progress_init(&g.progress, stderr, cli_utf8());
-		g.next_write_ms = clock_ms() + WRITE_EVERY_MS;
+		g.next_write_ms = clock_ms(); /* at once: the book of before may lack students */
 		status = run_start(g.run, err) ? CLI_OURS : 0;
 	}
 	if (!status)

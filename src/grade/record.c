@@ -277,6 +277,20 @@ int record_read(const char *body, struct record_summary *s, struct error *err)
 	return 0;
 }
 
+int record_pending(const char *student, const char *note, struct record_summary *s)
+{
+	*s = (struct record_summary){.status = SUBMISSION_PENDING,
+		.student = strdup(student),
+		.note = strdup(note),
+		.trust = strdup(""),
+		.isolation = strdup(""),
+		.marks = strdup("")};
+	if (s->student && s->note && s->trust && s->isolation && s->marks)
+		return 0;
+	record_summary_fini(s);
+	return -ENOMEM;
+}
+
 void record_summary_fini(struct record_summary *s)
 {
 	free(s->student);

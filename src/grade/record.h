@@ -38,6 +38,8 @@ struct record_summary {
 	char *marks; /* a letter for each test, see record_mark() */
 };
 int record_read(const char *body, struct record_summary *out, struct error *err);
+/* That of a submission without a record yet. */
+int record_pending(const char *student, const char *note, struct record_summary *out);
 void record_summary_fini(struct record_summary *s);
 
 /* '.' passed, 'F' failed, 'E' error, 'C' cpu_limit, 'W' wall_limit, 'M' memory_limit, … */

@@ -142,18 +142,19 @@ static int fill_queue(struct run *run, struct error *err)
 
 	for (size_t i = 0; i < intake->count && !r; i++) {
 		const struct submission *s = &intake->submissions[i];
+		bool asked = !run->spec.only || strcmp(run->spec.only, s->student) == 0;
 		bool kept = false;
 
-		if (run->spec.only && strcmp(run->spec.only, s->student))
-			continue;
-		run->total++;
 		if (s->reject)
 			r = put_rejected(run, s, err);
+		else if (asked && run->spec.only && run->spec.fresh)
+			r = store_job_renew(run->spec.store, run->id, s->student, s->digest, err);
 		else
 			r = store_job_put(
 				run->spec.store, run->id, s->student, s->digest, &kept, err);
-		run->kept += kept;
-		run->done += kept || s->reject;
+		run->total += asked;
+		run->kept += asked && kept;
+		run->done += asked && (kept || s->reject);
 	}
 	run->before = run->done;
 	return r;
@@ -175,8 +176,8 @@ static int open_run(struct run *run, struct error *err)
 	const struct assignment *a = run->spec.assignment;
 	const struct store_key key = {
 		a->name, a->digest, run->image->digest, run->engine->name, RECORD_FORMAT};
-	bool resumed;
-	int r = store_run_open(run->spec.store, &key, run->spec.fresh, &run->id, &resumed, err);
+	bool resumed, fresh = run->spec.fresh && !run->spec.only; /* the others keep theirs */
+	int r = store_run_open(run->spec.store, &key, fresh, &run->id, &resumed, err);
 
 	if (!r)
 		r = store_run_started(run->spec.store, run->id, run->started, err);
@@ -388,6 +389,11 @@ void run_status(struct run *run, struct run_status *out)
 		.again = run->again,
 		.jobs = run->jobs};
 	pthread_mutex_unlock(&run->lock);
+}
+
+const struct intake *run_intake(const struct run *run)
+{
+	return run->intake;
 }
 
 int64_t run_id(const struct run *run)

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "grade/assignment.h"
 #include "grade/verdict.h"
+#include "intake/intake.h"
 #include "store/store.h"
 
 #include <stdbool.h>
@@ -22,7 +23,7 @@ struct run_spec {
 	const char *work; /* a private folder for copies of submissions; emptied at start */
 	unsigned jobs;    /* 0: one for each CPU this process may use */
 	const char *only; /* grade this student only, or NULL */
-	bool fresh;       /* forget what was graded before */
+	bool fresh;       /* forget what was graded before, of those to be graded */
 };
 
 struct run;
@@ -52,7 +53,7 @@ void run_free(struct run *run);
 
 /* Numbers for a display. */
 struct run_status {
-	size_t total;   /* submissions */
+	size_t total;   /* submissions to be graded: all, or the one that was named */
 	size_t kept;    /* graded by an earlier run and taken over */
 	size_t before;  /* done without a machine: kept or rejected */
 	size_t waiting; /* not done yet */
@@ -62,11 +63,13 @@ struct run_status {
 };
 void run_status(struct run *run, struct run_status *out);
 
+/* All submissions, also those that are not to be graded now, and what was passed over. */
+const struct intake *run_intake(const struct run *run);
 int64_t run_id(const struct run *run);
 size_t run_test_count(const struct run *run);
 /* The run as a JSON object for run.json; counts come from the caller. Caller frees. */
 struct run_counts {
-	size_t graded, rejected, infra;
+	size_t graded, rejected, infra, pending;
 	unsigned verdicts[VERDICT_COUNT];
 };
 int run_describe(struct run *run, const struct run_counts *counts, char **out, struct error *err);

@@ -71,6 +71,22 @@ static json_t *safe_text(const char *text)
 	return j;
 }
 
+/* what was not taken for a submission or a part of one */
+static json_t *passed_over_json(const struct intake *in)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < in->litter_kept; i++) {
+		if (json_array_append_new(
+			    list, json_pack("{s:o, s:s}", "path", safe_text(in->litter[i].path),
+					  "why", in->litter[i].why))) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return json_pack("{s:I, s:o}", "total", (json_int_t)in->litter_count, "paths", list);
+}
+
 int run_describe(struct run *run, const struct run_counts *counts, char **out, struct error *err)
 {
 	const struct assignment *a = run->spec.assignment;
@@ -88,13 +104,15 @@ int run_describe(struct run *run, const struct run_counts *counts, char **out, s
 		trust_name(run->runner->trust), "engine", run->engine->name, "require_isolation",
 		a->require_isolation, "image", "name", run->image_reference, "digest",
 		run->image->digest);
-	rest = json_pack("{s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I}, s:o, s:i, s:o, s:s, s:s, s:b}",
+	rest = json_pack("{s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:i, s:o, s:s, s:s, "
+			 "s:b}",
 		"limits", limits_json(&a->limits), "compile_limits",
-		limits_json(&a->compile_limits), "submissions", "total", (json_int_t)status.total,
-		"graded", (json_int_t)counts->graded, "rejected", (json_int_t)counts->rejected,
-		"infra", (json_int_t)counts->infra, "waiting", (json_int_t)status.waiting,
+		limits_json(&a->compile_limits), "submissions", "total",
+		(json_int_t)run->intake->count, "graded", (json_int_t)counts->graded, "rejected",
+		(json_int_t)counts->rejected, "infra", (json_int_t)counts->infra, "waiting",
+		(json_int_t)counts->pending, "passed_over", passed_over_json(run->intake),
 		"verdicts", verdicts_json(counts), "jobs", (int)status.jobs, "host", host_json(run),
-		"started", run->started, "written", now, "complete", status.waiting == 0);
+		"started", run->started, "written", now, "complete", counts->pending == 0);
 	*out = NULL;
 	if (j && rest && json_object_update(j, rest) == 0)
 		*out = json_dumps(j, JSON_INDENT(2) | JSON_ENSURE_ASCII);

@@ -22,7 +22,7 @@ static const char *const texts[] = {
 	VERDICTS(V)
 #undef V
 };
-static const char *const statuses[] = {"graded", "rejected", "infra"};
+static const char *const statuses[] = {"graded", "rejected", "infra", "pending"};
 static const char *const trusts[] = {"open", "guarded", "sealed"};
 
 static_assert(ARRAY_SIZE(names) == VERDICT_COUNT, "a name for each verdict");

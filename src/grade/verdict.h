@@ -35,11 +35,12 @@ const char *verdict_name(enum verdict v);              /* "cpu_limit" */
 const char *verdict_text(enum verdict v);              /* "CPU time limit" */
 int verdict_find(const char *name, enum verdict *out); /* -ENOENT */
 
-/* Statuses of one submission. */
+/* Statuses of one submission. Pending: not graded yet; tables have it and no record ever does. */
 enum submission_status {
 	SUBMISSION_GRADED,
 	SUBMISSION_REJECTED,
 	SUBMISSION_INFRA,
+	SUBMISSION_PENDING,
 	SUBMISSION_STATUSES
 };
 const char *submission_status_name(enum submission_status s);

@@ -35,17 +35,20 @@ static size_t find(const struct gradebook *gb, const char *student)
 	return low;
 }
 
-int gradebook_put(struct gradebook *gb, const char *body, const struct record_summary **row,
+const struct record_summary *gradebook_find(const struct gradebook *gb, const char *student)
+{
+	size_t at = find(gb, student);
+
+	return at < gb->count && strcmp(gb->rows[at].student, student) == 0 ? &gb->rows[at] : NULL;
+}
+
+/* takes what s owns, also when it fails */
+static int put(struct gradebook *gb, struct record_summary *s, const struct record_summary **row,
 	struct error *err)
 {
-	struct record_summary s;
-	int r = record_read(body, &s, err);
-	size_t at;
+	size_t at = find(gb, s->student);
 
-	if (r)
-		return r;
-	at = find(gb, s.student);
-	if (at < gb->count && strcmp(gb->rows[at].student, s.student) == 0) {
+	if (at < gb->count && strcmp(gb->rows[at].student, s->student) == 0) {
 		record_summary_fini(&gb->rows[at]);
 	} else {
 		if (gb->count == gb->capacity) {
@@ -53,7 +56,7 @@ int gradebook_put(struct gradebook *gb, const char *body, const struct record_su
 			void *grown = reallocarray(gb->rows, capacity, sizeof(*gb->rows));
 
 			if (!grown) {
-				record_summary_fini(&s);
+				record_summary_fini(s);
 				return error_set(err, -ENOMEM, "out of memory");
 			}
 			gb->rows = grown;
@@ -62,10 +65,30 @@ int gradebook_put(struct gradebook *gb, const char *body, const struct record_su
 		memmove(&gb->rows[at + 1], &gb->rows[at], (gb->count - at) * sizeof(*gb->rows));
 		gb->count++;
 	}
-	gb->rows[at] = s;
+	gb->rows[at] = *s;
 	if (row)
 		*row = &gb->rows[at];
 	return 0;
+}
+
+int gradebook_put(struct gradebook *gb, const char *body, const struct record_summary **row,
+	struct error *err)
+{
+	struct record_summary s;
+	int r = record_read(body, &s, err);
+
+	return r ? r : put(gb, &s, row, err);
+}
+
+int gradebook_expect(struct gradebook *gb, const char *student, const char *note, struct error *err)
+{
+	struct record_summary s;
+
+	if (gradebook_find(gb, student))
+		return 0;
+	if (record_pending(student, note, &s))
+		return error_set(err, -ENOMEM, "out of memory");
+	return put(gb, &s, NULL, err);
 }
 
 struct run_counts gradebook_counts(const struct gradebook *gb)
@@ -78,6 +101,7 @@ struct run_counts gradebook_counts(const struct gradebook *gb)
 		c.graded += s->status == SUBMISSION_GRADED;
 		c.rejected += s->status == SUBMISSION_REJECTED;
 		c.infra += s->status == SUBMISSION_INFRA;
+		c.pending += s->status == SUBMISSION_PENDING;
 		for (unsigned v = 0; v < VERDICT_COUNT; v++)
 			c.verdicts[v] += s->verdicts[v];
 	}
@@ -172,15 +196,23 @@ static int write_run(
 	return path_write_whole(path, line, (size_t)n, 0644, err);
 }
 
+static const char *const files[] = {"results.jsonl", "gradebook.csv", "run.json"};
+
+void gradebook_sweep(const char *folder)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		whole_file_sweep(folder, files[i]);
+}
+
 int gradebook_write(const struct gradebook *gb, struct run *run, struct store *store,
 	const char *folder, struct error *err)
 {
 	char path[PATH_MAX];
-	int r = path_join(path, sizeof(path), folder, "results.jsonl", err);
+	int r = path_join(path, sizeof(path), folder, files[0], err);
 
 	r = r ? r : write_results(run, store, path, err);
-	r = r ? r : path_join(path, sizeof(path), folder, "gradebook.csv", err);
+	r = r ? r : path_join(path, sizeof(path), folder, files[1], err);
 	r = r ? r : write_csv(gb, path, err);
-	r = r ? r : path_join(path, sizeof(path), folder, "run.json", err);
+	r = r ? r : path_join(path, sizeof(path), folder, files[2], err);
 	return r ? r : write_run(gb, run, path, err);
 }

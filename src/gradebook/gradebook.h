@@ -9,7 +9,8 @@
 
 #include <stddef.h>
 
-/* The summaries of a run's records so far, one for each student, sorted by name. */
+/* The summaries of a run's records so far, one for each student, sorted by name; students who have
+ * none yet are there as pending, so that no book ever lacks one. */
 struct gradebook {
 	struct record_summary *rows;
 	size_t count, capacity;
@@ -20,6 +21,11 @@ void gradebook_fini(struct gradebook *gb);
  */
 int gradebook_put(struct gradebook *gb, const char *body, const struct record_summary **row,
 	struct error *err);
+/* Make sure that a student has a row: a pending one, until there is a record. */
+int gradebook_expect(
+	struct gradebook *gb, const char *student, const char *note, struct error *err);
+/* NULL when there is none. */
+const struct record_summary *gradebook_find(const struct gradebook *gb, const char *student);
 struct run_counts gradebook_counts(const struct gradebook *gb);
 
 /*
@@ -27,6 +33,9 @@ struct run_counts gradebook_counts(const struct gradebook *gb);
  * nothing was graded. `student` and `note` are guarded against spreadsheets, see csv.h.
  */
 int gradebook_csv(const struct gradebook *gb, struct buffer *out);
+
+/* Remove what a run that was killed while it wrote them has left in `folder`. */
+void gradebook_sweep(const char *folder);
 
 /* Write the three files into `folder`, each whole or not at all. */
 int gradebook_write(const struct gradebook *gb, struct run *run, struct store *store,

@@ -77,6 +77,27 @@ int whole_file_close(struct whole_file *f, struct error *err)
 	return sync_folder(f->path, err);
 }
 
+/* "NAME.<16 hexadecimal digits>.tmp", as above and in path_write_whole() */
+static bool is_temporary(const char *entry, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(entry, name, n) == 0 && entry[n] == '.' &&
+	       strspn(entry + n + 1, "0123456789abcdef") == 16 &&
+	       strcmp(entry + n + 17, ".tmp") == 0;
+}
+
+void whole_file_sweep(const char *folder, const char *name)
+{
+	cleanup_dir DIR *dir = opendir(folder);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		if (is_temporary(e->d_name, name))
+			unlinkat(dirfd(dir), e->d_name, 0);
+	}
+}
+
 void whole_file_abandon(struct whole_file *f)
 {
 	if (f->fd >= 0)

@@ -19,6 +19,9 @@ int whole_file_open(struct whole_file *f, const char *path, struct error *err);
 int whole_file_add(struct whole_file *f, const void *bytes, size_t count, struct error *err);
 /* Write, sync, rename over the old one, sync the folder. */
 int whole_file_close(struct whole_file *f, struct error *err);
+/* Remove what processes that were killed in the middle have left of a file `name` in `folder`; only
+ * when nobody writes it now. */
+void whole_file_sweep(const char *folder, const char *name);
 /* Give it up; does nothing after whole_file_close(). */
 void whole_file_abandon(struct whole_file *f);
 

@@ -140,13 +140,35 @@ static int reject_archive(struct submission *s, const char *name)
 		tree_show(name, shown, sizeof(shown)), tree_show(without, stem, sizeof(stem)));
 }
 
+/* What is passed over in one submission. */
+struct passing {
+	struct intake *in;
+	const struct submission *s;
+	char first[700]; /* the first of it, or "" */
+	const char *why;
+};
+
+static int pass_over(void *context, const char *path, const char *why)
+{
+	struct passing *p = context;
+
+	if (!*p->first) {
+		tree_show(path, p->first, sizeof(p->first));
+		p->why = why;
+	}
+	return litter_add(p->in, p->s->entry, path, why);
+}
+
 static int check_folder(
 	struct intake *in, struct submission *s, const char *const *wanted, struct error *err)
 {
+	struct passing passing = {.in = in, .s = s};
 	const struct tree_rules rules = {
 		.limits = {INTAKE_FILES_MAX, INTAKE_BYTES_MAX, INTAKE_DEPTH_MAX},
 		.strict = true,
-		.wanted = wanted};
+		.wanted = wanted,
+		.passed_over = pass_over,
+		.context = &passing};
 	struct error why = {0};
 	cleanup_close int fd = stage_source(in, s, &why);
 	int r = fd < 0 ? fd : tree_read(fd, &rules, &s->tree, &why);
@@ -155,6 +177,9 @@ static int check_folder(
 		return error_set(err, r, "%s: %s", s->student, why.message);
 	if (r)
 		return reject(s, "%s", why.message);
+	if (s->tree.count == 0 && passing.why)
+		return reject(s, "the folder is empty but for %s, which is passed over: %s",
+			passing.first, passing.why);
 	if (s->tree.count == 0)
 		return reject(s, "the folder is empty");
 	free(s->inside);
@@ -259,9 +284,14 @@ static int list_entries(struct intake *in, const char *path, struct error *err)
 		return error_sys(err, fd < 0 ? fd : -ENOMEM, "%s", path);
 	}
 	while ((errno = 0, e = readdir(dir))) {
+		const char *why = tree_litter(e->d_name);
 		struct submission *s;
 
-		if (tree_is_litter(e->d_name))
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (why && litter_add(in, NULL, e->d_name, why))
+			return error_set(err, -ENOMEM, "out of memory");
+		if (why)
 			continue;
 		if (in->count == INTAKE_STUDENTS_MAX)
 			return error_set(
@@ -301,6 +331,20 @@ int intake_check(const char *path, struct error *err)
 	return fd < 0 ? fd : 0;
 }
 
+static int no_submissions(const struct intake *in, const char *path, struct error *err)
+{
+	char shown[700];
+
+	if (in->litter_kept)
+		return error_set(err, -ENOENT,
+			"%s: holds no submissions; %s is passed over: %s; put a folder or a file "
+			"of each student in it",
+			path, tree_show(in->litter[0].path, shown, sizeof(shown)),
+			in->litter[0].why);
+	return error_set(err, -ENOENT,
+		"%s: holds no submissions; put a folder or a file of each student in it", path);
+}
+
 int intake_open(const char *path, const char *const *wanted, const char *single,
 	struct intake **out, struct error *err)
 {
@@ -315,9 +359,7 @@ int intake_open(const char *path, const char *const *wanted, const char *single,
 	if (!r)
 		r = list_entries(in, path, err);
 	if (!r && in->count == 0)
-		r = error_set(err, -ENOENT,
-			"%s: holds no submissions; put a folder or a file of each student in it",
-			path);
+		r = no_submissions(in, path, err);
 	if (!r)
 		r = names_assign(in->submissions, in->count, err);
 	for (size_t i = 0; !r && i < in->count; i++) {
@@ -329,6 +371,7 @@ int intake_open(const char *path, const char *const *wanted, const char *single,
 		intake_free(in);
 		return r;
 	}
+	litter_sort(in);
 	*out = in;
 	return 0;
 }
@@ -348,6 +391,7 @@ void intake_free(struct intake *in)
 		free(s->paths);
 	}
 	free(in->submissions);
+	litter_fini(in);
 	close_fd(&in->dir_fd);
 	free(in);
 }

@@ -12,8 +12,9 @@
 /*
  * SUBMISSIONS is a folder; each entry of it is one submission: a folder, or a single file. The
  * student is the entry's name, for a file without its suffix unless two entries would then have the
- * same name. Litter (tree_is_litter) is skipped. Whatever is wrong with one submission rejects that
- * one, with a reason for people; only a failure of the host fails the call.
+ * same name. Litter (tree_litter) is passed over, and what was is kept for the user to see.
+ * Whatever is wrong with one submission rejects that one, with a reason for people; only a failure
+ * of the host fails the call.
  *
  * Nothing is followed and nothing is trusted twice: what is graded is a private copy
  * (intake_stage) whose digest is the one read here.
@@ -35,8 +36,18 @@ struct submission {
 	char **paths; /* NULL-terminated, those of tree */
 };
 
+/* Something that was passed over: an entry of SUBMISSIONS, or what lies in one. */
+struct intake_litter {
+	char *path; /* below SUBMISSIONS, any bytes */
+	const char *why;
+	bool is_entry;
+};
+#define INTAKE_LITTER_KEPT 1000u
+
 struct intake {
 	int dir_fd;
+	struct intake_litter *litter; /* entries first, then by path; at most so many as are kept */
+	size_t litter_kept, litter_count;
 	struct submission *submissions; /* sorted by student, bytewise */
 	size_t count;
 };

@@ -11,6 +11,11 @@ const char *names_archive(const char *name);
 /* Give every submission its unique student and sort them. */
 int names_assign(struct submission *list, size_t count, struct error *err);
 
+/* Note what is passed over: `name` in the folder `entry`, or an entry itself (`entry` is NULL). */
+int litter_add(struct intake *intake, const char *entry, const char *name, const char *why);
+void litter_sort(struct intake *intake);
+void litter_fini(struct intake *intake);
+
 /* The folder that holds a submission's files; for a single file SUBMISSIONS itself. */
 int stage_source(const struct intake *intake, const struct submission *s, struct error *err);
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 /* entries looked at, with those skipped and folders, may be this many times the files allowed */
@@ -34,18 +35,19 @@ const char *tree_show(const char *path, char *out, size_t size)
 	return out;
 }
 
-bool tree_is_litter(const char *name)
+const char *tree_litter(const char *name)
 {
-	static const char *const names[] = {
-		"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini", NULL};
+	static const char *const names[][2] = {{"__MACOSX", "left by macOS"},
+		{".DS_Store", "left by macOS"}, {"__pycache__", "left by Python"},
+		{"Thumbs.db", "left by Windows"}, {"desktop.ini", "left by Windows"}};
 
-	if (name[0] == '.')
-		return true;
-	for (size_t i = 0; names[i]; i++) {
-		if (strcmp(name, names[i]) == 0)
-			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcasecmp(name, names[i][0]) == 0)
+			return names[i][1];
 	}
-	return false;
+	if (text_starts(name, "._"))
+		return "left by macOS";
+	return name[0] == '.' ? "its name begins with a dot" : NULL;
 }
 
 /* path is wanted itself or a folder on the way to something wanted */
@@ -118,13 +120,15 @@ static int walk_subfolder(
 static int walk_entry(
 	struct walk *w, int dir_fd, const char *name, const char *path, unsigned depth)
 {
+	const char *why = tree_litter(name);
 	struct stat st;
 
 	if (++w->entries / ENTRIES_PER_FILE > w->rules->limits.files)
 		return refuse(w, path, -E2BIG, "more than %zu entries",
 			w->rules->limits.files * ENTRIES_PER_FILE);
-	if (tree_is_litter(name) && !leads_to_wanted(w->rules, path))
-		return 0;
+	if (why && !leads_to_wanted(w->rules, path))
+		return w->rules->passed_over ? w->rules->passed_over(w->rules->context, path, why)
+					     : 0;
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return refuse(w, path, -errno, "cannot be read: %s", strerror(errno));
 	if (S_ISREG(st.st_mode))

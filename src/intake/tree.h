@@ -36,11 +36,14 @@ struct tree_rules {
 	bool strict;
 	/* paths (NULL-terminated, or NULL) that are taken even when their name would be skipped */
 	const char *const *wanted;
+	/* told of each path that is passed over, and why, unless NULL; an error ends the walk */
+	int (*passed_over)(void *context, const char *path, const char *why);
+	void *context;
 };
 
-/* True for what operating systems and tools leave in folders: .hidden, ._*, __MACOSX, __pycache__,
- * Thumbs.db, desktop.ini. */
-bool tree_is_litter(const char *name);
+/* Why a name is passed over: what operating systems and tools leave in folders, such as __MACOSX,
+ * __pycache__ and Thumbs.db, and every name that begins with a dot; NULL for all others. */
+const char *tree_litter(const char *name);
 
 /* Read what is below dir_fd. -E2BIG, -EFBIG, -ELOOP, -EINVAL: the folder breaks a rule, with a
  * message that begins with the path; other errors are the host's. */

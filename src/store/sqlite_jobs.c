@@ -66,6 +66,17 @@ int store_job_put(struct store *store, int64_t run, const char *student, const c
 	return store_end(store, r, err);
 }
 
+int store_job_renew(struct store *store, int64_t run, const char *student, const char *digest,
+	struct error *err)
+{
+	int r = store_begin(store, false, err);
+
+	if (r)
+		return r;
+	r = set_waiting(store, run, student, digest, err);
+	return store_end(store, r, err);
+}
+
 /* the first job in a state; -ENOENT */
 static int first_job(struct store *store, int64_t run, int64_t state, const char *only,
 	struct store_claim *out, struct error *err)

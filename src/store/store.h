@@ -58,6 +58,9 @@ enum store_job_state {
  */
 int store_job_put(struct store *store, int64_t run, const char *student, const char *digest,
 	bool *kept, struct error *err);
+/* Let a job wait again, whatever became of it. */
+int store_job_renew(struct store *store, int64_t run, const char *student, const char *digest,
+	struct error *err);
 /* Take the next waiting job in the order of students (`only`: this student's or none); when none
  * waits and none is claimed, the next that must run alone. -EAGAIN: nothing now, but claimed jobs
  * may come back; -ENOENT: all done. */

@@ -283,7 +283,8 @@ def test_no_machine(hw: Class) -> None:
     done = hw.grade("-j1")
     assert done.returncode == OURS
     assert b"machines do not work here" in done.stderr
-    assert all(r["score"] == "" and r["status"] == "infra" for r in hw.rows())
+    assert [r["score"] for r in hw.rows()] == [""] * 5
+    assert [r["status"] for r in hw.rows()] == ["infra"] * 3 + ["pending"] * 2
     (hw.base / "script").write_text(SCRIPT)
     assert hw.grade().returncode == OK
     assert {r["status"] for r in hw.rows()} == {"graded"}
@@ -336,10 +337,65 @@ def test_resume(hw: Class) -> None:
 
 def test_only(hw: Class) -> None:
     hw.submit("right", "wrong")
-    assert hw.grade("--only", "right").returncode == OK
-    assert [r["student"] for r in hw.rows()] == ["right"]
-    assert hw.grade().returncode == OK
-    assert len(hw.rows()) == 2
+    (hw.subs / "empty").mkdir()
+    done = hw.grade("--only", "right", "--json")
+    assert done.returncode == OK
+    record, summary = map(json.loads, done.stdout.splitlines())
+    assert record["student"] == "right" and summary["summary"]["complete"]
+    assert {r["student"]: r["status"] for r in hw.rows()} == {
+        "empty": "rejected",
+        "right": "graded",
+        "wrong": "pending",
+    }
+    assert hw.rows()[2]["note"] == "not graded yet: run the command without --only"
+    assert not hw.run_json()["complete"]
+    assert hw.grade("--only", "empty").returncode == ATTENTION
+    assert hw.grade().returncode == ATTENTION
+    assert [r["status"] for r in hw.rows()] == ["rejected", "graded", "graded"]
+
+
+def test_only_anew(hw: Class) -> None:
+    """One student graded anew, and the others keep what they have: they lost it."""
+    hw.submit("right", "wrong")
+    hw.grade()
+    done = hw.grade("--only", "wrong", "--fresh")
+    assert done.returncode == OK and b"right" not in done.stdout
+    assert {r["student"]: r["score"] for r in hw.rows()} == {"right": "2", "wrong": "0"}
+    assert dict(count_records(hw)) == {"right": 1, "wrong": 2}
+
+
+def test_passed_over(hw: Class) -> None:
+    """Nothing is lost silently: a folder whose name begins with a dot was."""
+    hw.submit("right")
+    for name in (".smith", "__MACOSX", "right2"):
+        (hw.subs / name).mkdir()
+    (hw.subs / "right2/right.py").touch()
+    (hw.subs / "right2/.git").mkdir()
+    (hw.subs / "Thumbs.db").touch()
+    os.mkfifo(hw.subs / "pipe")
+    done = hw.grade()
+    assert done.returncode == ATTENTION
+    assert (
+        b"passed over, rename what is to be graded: .smith (its name begins with a dot), "
+        b"Thumbs.db (left by Windows), __MACOSX (left by macOS)\n"
+        b"passed over in submissions: right2/.git (its name begins with a dot)\n"
+    ) in done.stderr
+    assert hw.run_json()["passed_over"] == {
+        "total": 4,
+        "paths": [
+            {"path": ".smith", "why": "its name begins with a dot"},
+            {"path": "Thumbs.db", "why": "left by Windows"},
+            {"path": "__MACOSX", "why": "left by macOS"},
+            {"path": "right2/.git", "why": "its name begins with a dot"},
+        ],
+    }
+    assert {r["student"]: r["status"] for r in hw.rows()} == {
+        "pipe": "rejected",
+        "right": "graded",
+        "right2": "graded",
+    }
+    summary = json.loads(hw.grade("--json").stdout.splitlines()[-1])["summary"]
+    assert summary["passed_over"] == 4
 
 
 def test_one_at_a_time(hw: Class) -> None:
@@ -368,9 +424,14 @@ def test_interrupted(hw: Class, number: int) -> None:
     big_class(hw)
     (hw.base / "script").write_text("slow 30\n" + SCRIPT)
     assert interrupt(hw, number) == 128 + number
-    done = hw.rows()
-    assert 2 <= len(done) < 41  # what was done by then is written
-    assert not hw.run_json()["complete"]
+    rows = hw.rows()
+    assert len(rows) == 41  # nobody is missing from a book that somebody may take for the whole
+    waiting = [r for r in rows if r["status"] == "pending"]
+    assert 1 <= len(waiting) < 40
+    for row in waiting:
+        assert row["score"] == "" and row["note"] == "not graded yet: run the same command again"
+    run = hw.run_json()
+    assert not run["complete"] and run["submissions"]["waiting"] == len(waiting)
     after = hw.grade()
     assert after.returncode == ATTENTION and b"graded from before" in after.stderr
     resumed = hw.verdicts()

@@ -66,6 +66,34 @@ static void test_csv(void **state)
 	gradebook_fini(&gb);
 }
 
+/* A book that was written too early lacked the students who were not graded yet. */
+static void test_pending(void **state)
+{
+	struct gradebook gb = {0};
+	struct buffer out = {0};
+	struct error err = {0};
+
+	put(&gb, "b", SUBMISSION_GRADED, VERDICT_PASSED, "");
+	assert_int_equal(gradebook_expect(&gb, "c", "not yet", &err), 0);
+	assert_int_equal(gradebook_expect(&gb, "b", "not yet", &err), 0);
+	assert_int_equal(gradebook_expect(&gb, "a", "not yet", &err), 0);
+	put(&gb, "a", SUBMISSION_GRADED, VERDICT_FAILED, "");
+	assert_int_equal(gradebook_csv(&gb, &out), 0);
+	assert_string_equal(buffer_text(&out),
+		"student,status,score,max_score,trust,isolation,note\r\n"
+		"a,graded,0,2.5,sealed,uml x,\r\n"
+		"b,graded,2.5,2.5,sealed,uml x,\r\n"
+		"c,pending,,,,,not yet\r\n");
+	assert_int_equal(gradebook_counts(&gb).pending, 1);
+	buffer_clear(&out);
+	assert_int_equal(table_write(&gb, 0, false, &out), 0);
+	assert_non_null(strstr(buffer_text(&out), "c        pending                  not yet\n"));
+	assert_string_equal(gradebook_find(&gb, "b")->student, "b");
+	assert_null(gradebook_find(&gb, "d"));
+	buffer_fini(&out);
+	gradebook_fini(&gb);
+}
+
 static void test_table(void **state)
 {
 	struct gradebook gb = {0};
@@ -150,6 +178,15 @@ static void test_whole_file(void **state)
 	assert_int_equal(path_read(path, 400000, &b, &err), 0);
 	assert_int_equal(buffer_length(&b), sizeof(big) + 3);
 	buffer_fini(&b);
+	/* what a killed process leaves, and what only looks like it */
+	folder_put(folder, "out.0123456789abcdef.tmp", "");
+	whole_file_sweep(folder, "other");
+	assert_true(has_temporary(folder));
+	whole_file_sweep(folder, "out");
+	assert_false(has_temporary(folder));
+	folder_put(folder, "out.0123.tmp", "");
+	whole_file_sweep(folder, "out");
+	assert_true(has_temporary(folder));
 	path_join(path, sizeof(path), folder, "none/out", NULL);
 	assert_int_equal(whole_file_open(&f, path, &err), -ENOENT);
 	folder_remove(folder);
@@ -159,6 +196,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_pending),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_width),
 		cmocka_unit_test(test_whole_file),

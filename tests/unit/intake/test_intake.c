@@ -64,6 +64,19 @@ static void expect_reject(const char *student, const char *reason)
 	assert_int_equal(strlen(s->digest), 64);
 }
 
+/* What was passed over, and why: none of it silently. */
+static void expect_litter(const char *part)
+{
+	char all[2000] = "";
+
+	assert_int_equal(in->litter_count, in->litter_kept);
+	for (size_t i = 0; i < in->litter_kept; i++)
+		text_format(all + strlen(all), sizeof(all) - strlen(all), "%s (%s)|",
+			in->litter[i].path, in->litter[i].why);
+	if (!strstr(all, part))
+		fail_msg("%s", all);
+}
+
 static void in_folder(char *out, const char *name)
 {
 	assert_int_equal(path_join(out, PATH_MAX, folder, name, NULL), 0);
@@ -80,8 +93,18 @@ static void test_plain(void **state)
 	folder_put(folder, ".DS_Store", "");
 	folder_put(folder, "anna/.git/config", "");
 	folder_put(folder, "anna/._hw.py", "");
+	folder_put(folder, "anna/sub/THUMBS.DB", "");
+	folder_put(folder, "only/.hw.py", "");
 	take(hw);
-	assert_int_equal(in->count, 2);
+	assert_int_equal(in->count, 3);
+	expect_litter(".DS_Store (left by macOS)|._bob.py (left by macOS)|"
+		      ".hidden (its name begins with a dot)|__MACOSX (left by macOS)|");
+	expect_litter("|anna/._hw.py (left by macOS)|anna/.git (its name begins with a dot)|"
+		      "anna/sub/THUMBS.DB (left by Windows)|"
+		      "only/.hw.py (its name begins with a dot)|");
+	expect_reject("only",
+		"the folder is empty but for .hw.py, which is passed over: its name begins with a "
+		"dot");
 	assert_null(of("anna")->reject);
 	assert_int_equal(of("anna")->tree.count, 2);
 	assert_string_equal(of("anna")->paths[0], "hw.py");
@@ -274,6 +297,46 @@ static void test_too_many(void **state)
 	assert_null(of("good")->reject);
 }
 
+/* However much of it there is: the count is right, and what is kept of it is bounded. */
+static void test_much_litter(void **state)
+{
+	char name[64];
+
+	folder_put(folder, "anna/hw.py", "x");
+	for (unsigned i = 0; i < INTAKE_LITTER_KEPT + 10; i++) {
+		text_format(name, sizeof(name), "anna/.f%u", i);
+		folder_put(folder, name, "");
+	}
+	folder_put(folder, ".x", "");
+	take(hw);
+	assert_null(of("anna")->reject);
+	assert_int_equal(in->litter_count, INTAKE_LITTER_KEPT + 11);
+	assert_int_equal(in->litter_kept, INTAKE_LITTER_KEPT);
+	assert_string_equal(in->litter[0].path, ".x");
+	assert_true(in->litter[0].is_entry && !in->litter[1].is_entry);
+}
+
+/* As long as a file system lets them be, and alike but for case or the form of an accent. */
+static void test_near_names(void **state)
+{
+	static const char *const alike[] = {"Anna", "anna", "Zo\xc3\xab", "Zoe\xcc\x88"};
+	char name[300], longest[256];
+
+	memset(longest, 'n', 255);
+	longest[255] = 0;
+	for (size_t i = 0; i < sizeof(alike) / sizeof(alike[0]); i++) {
+		text_format(name, sizeof(name), "%s/hw.py", alike[i]);
+		folder_put(folder, name, "x");
+	}
+	text_format(name, sizeof(name), "%s/hw.py", longest);
+	folder_put(folder, name, "x");
+	take(hw);
+	assert_int_equal(in->count, 5);
+	for (size_t i = 0; i < sizeof(alike) / sizeof(alike[0]); i++)
+		assert_string_equal(of(alike[i])->entry, alike[i]);
+	assert_null(of(longest)->reject);
+}
+
 static void test_digest(void **state)
 {
 	char first[HASH_HEX_SIZE], path[PATH_MAX];
@@ -370,6 +433,9 @@ static void test_nothing(void **state)
 
 	assert_int_equal(intake_open(folder, hw, NULL, &in, &err), -ENOENT);
 	assert_non_null(strstr(err.message, "holds no submissions; put"));
+	folder_put(folder, ".anna/hw.py", "");
+	assert_int_equal(intake_open(folder, hw, NULL, &in, &err), -ENOENT);
+	assert_non_null(strstr(err.message, ".anna is passed over: its name begins with a dot"));
 	folder_put(folder, "file", "");
 	in_folder(path, "file");
 	assert_int_equal(intake_open(path, hw, NULL, &in, &err), -ENOTDIR);
@@ -389,6 +455,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_archives, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_too_many, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_much_litter, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_near_names, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_digest, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stage, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_changed, set_up, tear_down),
