@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -194,9 +195,80 @@ static int run_ls(const void *options, const char *const *operands, size_t count
 
 /* --- cat --- */
 
+#define CAT_MOST (64u << 20) /* of a file as JSON, which is held whole */
+
+/* Where the bytes of a file go. */
+struct sink {
+	struct remote *r;
+	struct error *err;
+	struct buffer kept;
+};
+
 static int on_bytes(void *context, const void *bytes, size_t count)
 {
-	return cli_write_out(STDOUT_FILENO, remote_cancel_fd(context), bytes, count);
+	struct sink *sink = context;
+	int r = cli_write_out(STDOUT_FILENO, remote_cancel_fd(sink->r), bytes, count);
+
+	return r && r != -EPIPE && r != -EINTR ? error_sys(sink->err, r, "standard output") : r;
+}
+
+static int on_kept(void *context, const void *bytes, size_t count)
+{
+	struct sink *sink = context;
+	int r;
+
+	if (buffer_length(&sink->kept) + count > CAT_MOST)
+		return error_set(sink->err, -EFBIG,
+			"larger than the %u MiB that --json takes: leave it out", CAT_MOST >> 20);
+	r = buffer_add(&sink->kept, bytes, count);
+	return r ? error_set(sink->err, r, "out of memory") : 0;
+}
+
+/* A line for the file: {"file", "size", "text"}, or "base64" when it is no UTF-8. */
+static int say_file(const char *operand, const struct buffer *bytes, struct error *err)
+{
+	size_t count = buffer_length(bytes);
+	bool text = text_is_utf8(buffer_bytes(bytes), count);
+	char *encoded = text ? NULL : remote_base64(buffer_bytes(bytes), count);
+	json_t *line = json_pack("{ss sI}", "file", operand, "size", (json_int_t)count);
+	json_t *content = text ? json_stringn(count ? (const char *)buffer_bytes(bytes) : "", count)
+			       : (encoded ? json_string(encoded) : NULL);
+	int r = json_object_set_new(line, text ? "text" : "base64", content);
+
+	if (!r)
+		remote_print_line(line);
+	free(encoded);
+	json_decref(line);
+	return r ? cli_ours(err, "%s", strerror(ENOMEM)) : CLI_OK;
+}
+
+static int cat_file(struct remote *r, const char *operand, bool json, struct error *err)
+{
+	size_t prefix = remote_box_prefix(operand);
+	struct buffer path = {0}, guest = {0};
+	struct sink sink = {.r = r, .err = err};
+	char box[160];
+	int status = CLI_OK;
+
+	if (!prefix || text_format(box, sizeof(box), "%.*s", (int)prefix, operand))
+		return cli_usage(err, "\"%.200s\": must be BOX:PATH", operand);
+	status = remote_sandbox_path(r, box, "/files/content", &path, err);
+	remote_guest_path(operand + prefix + 1, &guest);
+	remote_query(&path, "path", buffer_text(&guest));
+	if (!status)
+		status = remote_call(r,
+			&(struct remote_call){.method = "GET",
+				.path = buffer_text(&path),
+				.on_bytes = json ? on_kept : on_bytes,
+				.context = &sink,
+				.about = operand},
+			NULL, err);
+	if (!status && json)
+		status = say_file(operand, &sink.kept, err);
+	buffer_fini(&sink.kept);
+	buffer_fini(&path);
+	buffer_fini(&guest);
+	return status;
 }
 
 static int run_cat(
@@ -206,28 +278,8 @@ static int run_cat(
 	struct remote *r;
 	int status = remote_open(&o->remote, &r, err);
 
-	for (size_t i = 0; !status && i < count; i++) {
-		size_t prefix = remote_box_prefix(operands[i]);
-		struct buffer path = {0}, guest = {0};
-		char box[160];
-
-		if (!prefix || text_format(box, sizeof(box), "%.*s", (int)prefix, operands[i]))
-			status = cli_usage(err, "\"%.200s\": must be BOX:PATH", operands[i]);
-		if (!status)
-			status = remote_sandbox_path(r, box, "/files/content", &path, err);
-		remote_guest_path(operands[i] + prefix + 1, &guest);
-		remote_query(&path, "path", buffer_text(&guest));
-		if (!status)
-			status = remote_call(r,
-				&(struct remote_call){.method = "GET",
-					.path = buffer_text(&path),
-					.on_bytes = on_bytes,
-					.context = r,
-					.about = operands[i]},
-				NULL, err);
-		buffer_fini(&path);
-		buffer_fini(&guest);
-	}
+	for (size_t i = 0; !status && i < count; i++)
+		status = cat_file(r, operands[i], o->remote.json, err);
 	remote_free(r);
 	return status;
 }
@@ -263,7 +315,7 @@ const struct cli_command cli_sandbox_ls = {
 };
 
 static const struct cli_option cat_options[] = {
-	REMOTE_SERVER_OPTIONS(struct ls_options),
+	REMOTE_OPTIONS(struct ls_options),
 	CLI_OPTIONS_END,
 };
 
@@ -271,7 +323,11 @@ const struct cli_command cli_sandbox_cat = {
 	.name = "sandbox cat",
 	.summary = "Print files of a sandbox",
 	.operands = "BOX:PATH...",
-	.text = "The bytes as they are; a PATH that does not begin with / is below /workspace.",
+	.text = "The bytes as they are; a PATH that does not begin with / is below /workspace. "
+		"With\n"
+		"--json a line for each file, of at most 64 MiB, with its text, or its base64 when "
+		"it\n"
+		"is no UTF-8.",
 	.examples = "sealmark sandbox cat grader:results.json\n",
 	.options = cat_options,
 	.size = sizeof(struct ls_options),

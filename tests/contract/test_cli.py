@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line against a running server: sandboxes, commands, files, statuses, Ctrl-C."""
 
+import base64
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -240,6 +242,45 @@ def test_a_file_there_and_back(cli: Cli, box_of_all: str, size: int) -> None:
     (cli.folder / "folder").mkdir()
     cli.good("sandbox", "cp", f"{box_of_all}:/tmp/file", "folder")
     assert (cli.folder / "folder" / "file").read_bytes() == data
+
+
+def test_files_as_json_lines(cli: Cli, box_of_all: str) -> None:
+    files = {"none": b"", "b": b"x\n", "a": "ä \x00".encode(), "raw": b"\xff"}
+    for name, data in files.items():
+        (cli.folder / name).write_bytes(data)
+        cli.good("sandbox", "cp", name, f"{box_of_all}:lines/{name}")
+    asked = [f"{box_of_all}:lines/{name}" for name in files]
+    lines = [json.loads(line) for line in cli.good("sandbox", "cat", "--json", *asked).splitlines()]
+    assert [line["file"] for line in lines] == asked
+    assert [line.get("text") for line in lines] == ["", "x\n", "ä \x00", None]
+    assert lines[3]["base64"] == base64.b64encode(files["raw"]).decode()
+
+
+def test_a_full_disk_is_said(cli: Cli, box_of_all: str) -> None:
+    """What cannot be written out ends the command with a word on it."""
+    (cli.folder / "text").write_text("text\n")
+    cli.good("sandbox", "cp", "text", f"{box_of_all}:full")
+    for args in (
+        ["cat", f"{box_of_all}:full"],
+        ["cat", "--json", f"{box_of_all}:full"],
+        ["exec", box_of_all, "echo", "x"],
+        ["exec", "--json", box_of_all, "echo", "x"],
+        ["ls"],
+        ["ls", "--json"],
+        ["get", box_of_all],
+    ):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [PROGRAM, "sandbox", *args],
+                env=cli.env,
+                cwd=cli.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                timeout=90,
+            )
+        assert done.returncode == OURS, args
+        assert re.search(rb"No space left|could not write", done.stderr), (args, done.stderr)
 
 
 def test_what_is_not_there(cli: Cli, box_of_all: str) -> None:
