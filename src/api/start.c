@@ -57,7 +57,7 @@ static int listen_unix(struct api_server *server, const char *path, struct error
 
 	if (text_copy(address.sun_path, sizeof(address.sun_path), path) || !path[0])
 		return error_set(err, -EINVAL,
-			"--listen unix:%s: a socket's path has 1 to %zu bytes", path,
+			"listen: unix:%s: a socket's path has 1 to %zu bytes", path,
 			sizeof(address.sun_path) - 1);
 	r = clear_socket(&address, err);
 	if (r)
@@ -118,11 +118,11 @@ static int listen_tcp(struct api_server *server, const char *text, struct error 
 
 	if (split_address(text, host, sizeof(host), port, sizeof(port)))
 		return error_set(err, -EINVAL,
-			"--listen: \"%s\" is neither HOST:PORT, as 127.0.0.1:8080, nor unix:PATH",
+			"listen: \"%s\" is neither HOST:PORT, as 127.0.0.1:8080, nor unix:PATH",
 			text);
 	r = getaddrinfo(host, port, &hints, &found);
 	if (r)
-		return error_set(err, -EINVAL, "--listen %s: %s", text, gai_strerror(r));
+		return error_set(err, -EINVAL, "listen: %s: %s", text, gai_strerror(r));
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	r = fd < 0 ? -errno : 0;
 	if (!r)
@@ -132,7 +132,7 @@ static int listen_tcp(struct api_server *server, const char *text, struct error 
 	freeaddrinfo(found);
 	if (r) {
 		close_fd(&fd);
-		return error_sys(err, r, "--listen %s", text);
+		return error_sys(err, r, "listen: %s", text);
 	}
 	say_address(server, fd, host);
 	return fd;

@@ -18,6 +18,8 @@ struct builder {
 	bool has_event;
 	struct yaml_tree *tree;
 	struct error *err;
+	const char *bytes; /* what is parsed */
+	size_t count;
 };
 
 static void node_free(struct yaml_node *n)
@@ -78,6 +80,20 @@ refuse(struct builder *b, int code, const char *format, ...)
 	return code;
 }
 
+/* What the parser says about tabs does not name them. */
+static bool is_indented_with_tab(const struct builder *b, size_t line)
+{
+	const char *at = b->bytes, *end = at + b->count;
+
+	while (line-- && at) {
+		at = memchr(at, '\n', (size_t)(end - at));
+		at = at ? at + 1 : NULL;
+	}
+	while (at && at < end && *at == ' ')
+		at++;
+	return at && at < end && *at == '\t';
+}
+
 static int next(struct builder *b)
 {
 	const yaml_parser_t *p = &b->parser;
@@ -96,6 +112,10 @@ static int next(struct builder *b)
 		return error_set(b->err, -EINVAL, "%s: byte %zu: %s; the file must be UTF-8",
 			b->tree->name, p->problem_offset,
 			p->problem ? p->problem : "cannot be read");
+	if (is_indented_with_tab(b, p->problem_mark.line))
+		return error_set(b->err, -EINVAL,
+			"%s:%zu:%zu: a tab; YAML is indented with spaces only", b->tree->name,
+			p->problem_mark.line + 1, p->problem_mark.column + 1);
 	return error_set(b->err, -EINVAL, "%s:%zu:%zu: %s%s%s", b->tree->name,
 		p->problem_mark.line + 1, p->problem_mark.column + 1,
 		p->problem ? p->problem : "is not YAML", p->context ? " " : "",
@@ -303,7 +323,7 @@ static int take_document(struct builder *b)
 int yaml_tree_parse(const char *name, const void *bytes, size_t count, struct yaml_tree **out,
 	struct error *err)
 {
-	struct builder b = {.err = err};
+	struct builder b = {.err = err, .bytes = count ? bytes : "", .count = count};
 	int r;
 
 	if (count > YAML_BYTES_MAX)
@@ -313,7 +333,7 @@ int yaml_tree_parse(const char *name, const void *bytes, size_t count, struct ya
 		yaml_tree_free(b.tree);
 		return error_set(err, -ENOMEM, "%s: out of memory", name);
 	}
-	yaml_parser_set_input_string(&b.parser, count ? bytes : (const void *)"", count);
+	yaml_parser_set_input_string(&b.parser, (const unsigned char *)b.bytes, count);
 	yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
 	r = take_document(&b);
 	if (b.has_event)

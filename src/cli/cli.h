@@ -168,6 +168,12 @@ void cli_help_command(FILE *to, const struct cli_command *command);
 /* Every command and option, a line each with tabs between the fields, for the manual's test. */
 void cli_help_tables(FILE *to, const struct cli_command *const *commands);
 
+/* --- suggest.c --- */
+
+/* A word that names no command, or a group of commands without one of them: say what there is.
+ * Returns the status. */
+int cli_unknown_command(int argc, char **argv);
+
 /* --- terminal.c --- */
 
 /* True when the locale's character set is UTF-8 (✓ may be printed). */

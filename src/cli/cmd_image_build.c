@@ -192,8 +192,14 @@ static int build(struct building *b, json_t *tags, struct error *err)
 		 : r == -ECANCELED ? 128 + cli_cancel_signal(b->cancel_fd)
 		 : r               ? CLI_OURS
 				   : say(b->options, about, err);
-	if (r)
+	if (r == -EINVAL) {
+		const struct error was = *err;
+
+		error_set(err, r, "image %s: %s (sealmark image logs %s)", b->name,
+			error_message(&was), b->name);
+	} else if (r) {
 		error_prefix(err, "image %s", b->name);
+	}
 	json_decref(about);
 	image_build_free(build);
 	return status;

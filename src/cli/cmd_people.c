@@ -29,19 +29,46 @@ void cli_print_safe(const char *text)
 
 /* --- owner reset --- */
 
-static const struct people_options reset_defaults = {.url = "http://127.0.0.1:8080"};
+/* Where a browser on this host finds the server of the operator's file. */
+static int url_of_file(char *out, size_t size, struct error *err)
+{
+	struct api_options api = API_OPTIONS_INIT;
+	struct api_config *config = NULL;
+	const char *scheme, *port;
+	int r = cli_serve_file(NULL, &api, &config, err);
+
+	if (r)
+		return r;
+	scheme = api.tls_cert ? "https" : "http";
+	api.listen = api.listen ? api.listen : "127.0.0.1:8080";
+	port = strrchr(api.listen, ':');
+	if (api.public_url)
+		r = text_copy(out, size, api.public_url);
+	else if (text_starts(api.listen, "unix:"))
+		r = error_set(err, -EINVAL,
+			"the server listens on a socket: say with --url how people reach it");
+	else if (text_starts(api.listen, "0.0.0.0:") || text_starts(api.listen, "[::]:"))
+		r = text_format(out, size, "%s://localhost%s", scheme, port);
+	else
+		r = text_format(out, size, "%s://%s", scheme, api.listen);
+	api_config_free(config);
+	return r;
+}
 
 static int run_reset(
 	const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	const struct people_options *o = options;
 	struct store *store;
-	char link[1024];
-	int r = cli_open_store(o->store, &store, err);
+	char link[1024], url[512];
+	int r = o->url ? text_copy(url, sizeof(url), o->url) : url_of_file(url, sizeof(url), err);
 
 	if (r)
+		return r == -EINVAL ? CLI_USAGE : CLI_OURS;
+	r = cli_open_store(o->store, &store, err);
+	if (r)
 		return CLI_OURS;
-	r = api_owner_link(store, o->url, link, sizeof(link), err);
+	r = api_owner_link(store, url, link, sizeof(link), err);
 	store_close(store);
 	if (!r && o->json)
 		return remote_print_json(json_pack("{ss}", "link", link), err);
@@ -119,7 +146,7 @@ static int run_audit(
 		"--store /srv/sealmark.db", cli_text, offsetof(struct people_options, store))
 
 static const struct cli_option reset_options[] = {
-	CLI_OPTION("url", 0, "URL", "the server's address (default http://127.0.0.1:8080)",
+	CLI_OPTION("url", 0, "URL", "the server's address (default: as sealmark.yaml has it)",
 		"--url https://sealmark.example.org", cli_text,
 		offsetof(struct people_options, url)),
 	STORE_OPTION,
@@ -138,7 +165,6 @@ const struct cli_command cli_owner_reset = {
 	.examples = "sealmark owner reset\n"
 		    "sealmark owner reset --url https://sealmark.example.org\n",
 	.options = reset_options,
-	.defaults = &reset_defaults,
 	.size = sizeof(struct people_options),
 	.run = run_reset,
 };

@@ -4,6 +4,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/store.h"
 #include "store/people.h"
 
 #include <errno.h>
@@ -76,18 +77,17 @@ static int home_file(const char *name, char *out, struct error *err)
 	return r ? r : path_join(out, PATH_MAX, home, name, err);
 }
 
-/* The operator's file into `api`: the one that was named, or the one at home, if it is there. */
-static int read_file(const struct serve_options *o, struct api_options *api,
-	struct api_config **config, struct error *err)
+int cli_serve_file(
+	const char *given, struct api_options *api, struct api_config **config, struct error *err)
 {
 	struct buffer wrong = {0};
 	char path[PATH_MAX];
-	int r = o->config ? text_copy(path, sizeof(path), o->config)
-			  : home_file("sealmark.yaml", path, err);
+	int r = given ? text_copy(path, sizeof(path), given)
+		      : home_file("sealmark.yaml", path, err);
 
 	if (r)
 		return r == -ENAMETOOLONG ? error_set(err, r, "--config: the path is too long") : r;
-	if (!o->config && access(path, F_OK))
+	if (!given && access(path, F_OK))
 		return 0;
 	r = api_config_load(path, api, &wrong, config, err);
 	if (buffer_length(&wrong))
@@ -166,7 +166,7 @@ static int run_serve(
 	struct api_options api = API_OPTIONS_INIT;
 	struct api_config *config = NULL;
 	char store[PATH_MAX];
-	int r = read_file(o, &api, &config, err);
+	int r = cli_serve_file(o->config, &api, &config, err);
 
 	if (r)
 		return r == -EINVAL || r == -ENOENT ? CLI_USAGE : CLI_OURS;

@@ -6,6 +6,7 @@
 #include "cli/remote.h"
 #include "cli/store.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
@@ -62,9 +63,9 @@ static int take_times(
 static void print_row(const char *key, const char *name, long long sandboxes, long long micros,
 	long long cpu_ms, long long running_ms)
 {
-	printf("%-36s  %9lld  %6lld.%06lld  %10lld.%01lld  %10lld.%01lld  %s\n", key, sandboxes,
+	printf("%-36s  %9lld  %6lld.%06lld  %10lld.%01lld  %10lld.%01lld%s%s\n", key, sandboxes,
 		micros / 1000000, micros % 1000000, cpu_ms / 1000, cpu_ms % 1000 / 100,
-		running_ms / 1000, running_ms % 1000 / 100, name);
+		running_ms / 1000, running_ms % 1000 / 100, *name ? "  " : "", name);
 }
 
 static long long number(const json_t *row, const char *name)
@@ -77,9 +78,13 @@ static void print_table(const json_t *rows, const char *by)
 	long long sandboxes = 0, micros = 0, cpu = 0, running = 0;
 	const json_t *row;
 	uint64_t charged;
+	char head[32];
 	size_t i;
 
-	printf("%-36s  %9s  %13s  %12s  %12s  %s\n", by, "SANDBOXES", "DOLLARS", "CPU SECONDS",
+	text_copy(head, sizeof(head), by);
+	for (i = 0; head[i]; i++)
+		head[i] = (char)toupper((unsigned char)head[i]);
+	printf("%-36s  %9s  %13s  %12s  %12s  %s\n", head, "SANDBOXES", "DOLLARS", "CPU SECONDS",
 		"RUN SECONDS", "NAME");
 	json_array_foreach (rows, i, row) {
 		struct buffer key = {0};

@@ -66,45 +66,6 @@ static const struct cli_command *find_command(int argc, char **argv, int *words)
 	return NULL;
 }
 
-/* A word that names no command, or a group of commands without one of them: say what there is. */
-static int unknown_command(int argc, char **argv)
-{
-	const char *names[64], *nearest;
-	char word[80] = "";
-	size_t n = 0;
-	bool is_group = false;
-
-	for (size_t i = 0; cli_commands[i] && n < ARRAY_SIZE(names) - 1; i++) {
-		const char *name = cli_commands[i]->name;
-		size_t first = strcspn(name, " ");
-
-		names[n++] = name;
-		if (name[first] && strlen(argv[0]) == first && strncmp(name, argv[0], first) == 0)
-			is_group = true;
-	}
-	names[n] = NULL;
-	if (is_group && argc < 2) {
-		log_error("%s needs a command of its own", argv[0]);
-		cli_help_list(stderr, cli_commands, argv[0]);
-		return CLI_USAGE;
-	}
-	text_format(word, sizeof(word), "%s%s%s", argv[0], is_group ? " " : "",
-		is_group ? argv[1] : "");
-	nearest = text_nearest(word, names);
-	if (!nearest && !is_group) {
-		/* "sandbx run": the group's word alone may be what is wrong */
-		char pair[160];
-
-		if (argc > 1 && text_format(pair, sizeof(pair), "%s %s", argv[0], argv[1]) == 0)
-			nearest = text_nearest(pair, names);
-	}
-	if (nearest)
-		log_error("unknown command \"%s\"; did you mean: sealmark %s", word, nearest);
-	else
-		log_error("unknown command \"%s\"; sealmark --help lists what there is", word);
-	return CLI_USAGE;
-}
-
 /* The keys of assignment.yaml, for the test of its manual page. */
 static int put_assignment_keys(void)
 {
@@ -142,7 +103,7 @@ static int help(int argc, char **argv)
 	}
 	if (argc == 1 && cli_help_list(stdout, cli_commands, argv[0]))
 		return CLI_OK;
-	return unknown_command(argc, argv);
+	return cli_unknown_command(argc, argv);
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
@@ -227,6 +188,6 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	}
 	if (!command)
-		return unknown_command(argc, argv);
+		return cli_unknown_command(argc, argv);
 	return finish_output(run(command, argc - words, argv + words));
 }

@@ -70,6 +70,11 @@ static void put_daily(const json_t *daily)
 	printf("spent or held in 24 hours: %s of %s\n", used, most);
 }
 
+static const char *unit_name(const char *unit)
+{
+	return strcmp(unit, "mib") == 0 ? "MiB" : strcmp(unit, "count") == 0 ? "" : unit;
+}
+
 static int run_limits(
 	const void *options, const char *const *operands, size_t count, struct error *err)
 {
@@ -93,7 +98,7 @@ static int run_limits(
 				used, sizeof(used), "%lld", (long long)json_number(row, "used"));
 			text_format(most, sizeof(most), "%lld", (long long)json_number(row, "max"));
 			table_add(&table, (const char *const[]){json_text(row, "label"), used, most,
-						  json_text(row, "unit")});
+						  unit_name(json_text(row, "unit"))});
 		}
 		table_print(&table);
 		put_daily(json_object_get(answer, "daily"));

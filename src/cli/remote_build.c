@@ -271,9 +271,10 @@ static void cancel(struct remote *r, const char *id)
 static int say(const struct remote_build *b, const json_t *image, struct error *err)
 {
 	if (strcmp(json_text(image, "state"), "ready") != 0) {
-		error_set(err, -EREMOTEIO, "image %s: %.300s", b->name,
+		error_set(err, -EREMOTEIO, "image %s: %.300s (sealmark image logs %s)", b->name,
 			*json_text(image, "error") ? json_text(image, "error")
-						   : json_text(image, "state"));
+						   : json_text(image, "state"),
+			b->name);
 		return CLI_ATTENTION;
 	}
 	if (b->json)

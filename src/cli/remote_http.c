@@ -282,6 +282,16 @@ static int drive(struct remote *r, CURLcode *code, const struct remote_call *cal
 	return 0;
 }
 
+/* What a server says that speaks the other one. */
+static const char *wrong_scheme(const char *url, CURLcode code)
+{
+	if (code == CURLE_GOT_NOTHING && text_starts(url, "http://"))
+		return " (is it https:// that it speaks?)";
+	if (code == CURLE_SSL_CONNECT_ERROR && text_starts(url, "https://"))
+		return " (is it http:// that it speaks?)";
+	return "";
+}
+
 static int explain(struct remote *r, const struct exchange *x, CURLcode code, const char *detail,
 	struct error *err)
 {
@@ -295,7 +305,8 @@ static int explain(struct remote *r, const struct exchange *x, CURLcode code, co
 	if (code == CURLE_OPERATION_TIMEDOUT && x->arrived)
 		return error_set(
 			err, -ETIMEDOUT, "%.200s: no whole answer in time", r->settings.url);
-	error_set(err, -ECONNRESET, "cannot reach %.200s: %.200s", r->settings.url, why);
+	error_set(err, -ECONNRESET, "cannot reach %.200s: %.200s%s", r->settings.url, why,
+		wrong_scheme(r->settings.url, code));
 	if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY ||
 		code == CURLE_URL_MALFORMAT)
 		return -EPROTO;

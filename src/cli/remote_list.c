@@ -133,17 +133,40 @@ static void add_file(struct table *t, const json_t *entry, bool with_path)
 	buffer_fini(&name);
 }
 
+static int by_path(const void *a, const void *b)
+{
+	const json_t *const *x = a, *const *y = b;
+
+	return strcmp(json_text(*x, "path"), json_text(*y, "path"));
+}
+
+/* The rows of the files, by name: the machine has them in no order. */
+static int add_files(struct table *t, const json_t *list, bool whole_path)
+{
+	size_t count = json_array_size(list);
+	const json_t **sorted = calloc(count ? count : 1, sizeof(*sorted));
+
+	if (!sorted)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = json_array_get(list, i);
+	qsort(sorted, count, sizeof(*sorted), by_path);
+	for (size_t i = 0; i < count; i++)
+		add_file(t, sorted[i], whole_path);
+	free(sorted);
+	return 0;
+}
+
 static int list_files(
 	struct remote *r, const struct ls_options *o, const char *operand, struct error *err)
 {
 	static const char *const heads[] = {"MODE", "OWNER", "SIZE", "MODIFIED", "NAME", NULL};
 	size_t prefix = remote_box_prefix(operand);
 	struct buffer path = {0}, guest = {0};
-	const json_t *list, *entry;
+	const json_t *list;
 	json_t *answer = NULL;
 	struct table table;
 	char box[160];
-	size_t i;
 	int status;
 
 	if (text_format(
@@ -172,13 +195,13 @@ static int list_files(
 	if (!list)
 		list = json_object_get(answer, "data");
 	table_init(&table, heads);
-	json_array_foreach (list, i, entry)
-		add_file(&table, entry, o->recursive);
+	if (add_files(&table, list, o->recursive))
+		status = cli_ours(err, "out of memory");
 	table_print(&table);
 	if (json_is_true(json_object_get(answer, "truncated")))
 		fputs("sealmark: the list is cut: there are more files\n", stderr);
 	json_decref(answer);
-	return CLI_OK;
+	return status;
 }
 
 static int run_ls(const void *options, const char *const *operands, size_t count, struct error *err)

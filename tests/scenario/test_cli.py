@@ -25,6 +25,10 @@ COMPLAINTS = [
     (["sandbox"], ["sandbox needs a command of its own", "sandbox run"]),
     (["sandbox", "rn"], ['unknown command "sandbox rn"', "sealmark sandbox run"]),
     (["sandbx", "run"], ['unknown command "sandbx"', "sealmark sandbox run"]),
+    (["sandbox", "delete", "x"], ['"sandbox delete"', "did you mean: sealmark sandbox rm"]),
+    (["keys", "delete", "x"], ["did you mean: sealmark keys revoke"]),
+    (["image", "list"], ["did you mean: sealmark image ls"]),
+    (["ps"], ["did you mean: sealmark sandbox ps"]),
     (["image"], ["image needs a command of its own", "image ls"]),
     (["image", "lss"], ["sealmark image ls"]),
     (["image", "ls", "x"], ['unexpected argument "x"', "takes none"]),
@@ -355,3 +359,30 @@ def test_manual_names_every_key(sealmark: Sealmark) -> None:
     assert "limits.cpu" in keys
     documented = re.findall(r"^\.It Ic (\S+) :", manual, re.M)
     assert sorted(documented) == sorted(keys)
+
+
+@pytest.mark.parametrize(
+    ("file", "base"),
+    [
+        (None, "http://127.0.0.1:8080"),
+        ("listen: 127.0.0.1:9000\n", "http://127.0.0.1:9000"),
+        ("listen: 0.0.0.0:8443\ntls: {cert: /c.pem, key: /k.pem}\n", "https://localhost:8443"),
+        ("publicUrl: https://sealmark.example\n", "https://sealmark.example"),
+    ],
+)
+def test_the_owners_link_is_for_the_server_of_the_file(
+    sealmark: Sealmark, file: str | None, base: str
+) -> None:
+    if file:
+        (sealmark.home / "sealmark.yaml").write_text(file)
+    done = sealmark.run("owner", "reset")
+    assert done.returncode == 0
+    assert done.stdout.decode().startswith(f"{base}/setup?token=")
+
+
+def test_no_owners_link_is_guessed_for_a_socket(sealmark: Sealmark) -> None:
+    (sealmark.home / "sealmark.yaml").write_text("listen: unix:/run/sealmark.sock\n")
+    done = sealmark.run("owner", "reset")
+    assert done.returncode == USAGE
+    assert b"--url" in done.stderr
+    assert sealmark.run("owner", "reset", "--url", "https://s.example").returncode == 0

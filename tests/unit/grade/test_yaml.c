@@ -56,7 +56,7 @@ static void test_refusals(void **state)
 		{"? [x]\n: 1\n", "t.yaml:1:3: a key must be text"},
 		{"a: \"x\\0y\"\n", "t.yaml:1:4: text must not hold a zero byte"},
 		{"a: [1\n", "t.yaml:2:1: "},
-		{"a:\n\t- 1\n", "t.yaml:2:1: "},
+		{"a:\n\t- 1\n", "t.yaml:2:1: a tab; YAML is indented with spaces only"},
 		{"\xff\xfe", "t.yaml: byte 0: "},
 	};
 
