@@ -85,6 +85,11 @@ void answer_failure(struct request *q, const struct error *err)
 			"The server's disk is full; its operator must make room.");
 		return;
 	}
+	if (err->code == -EMFILE || err->code == -ENFILE || err->code == -ENOMEM) {
+		answer_error(q, API_HOST_UNAVAILABLE, NULL,
+			"The server has as many files open, or as much memory, as it may have.");
+		return;
+	}
 	answer_error(q, API_INTERNAL, NULL,
 		"Something went wrong here; the server's log says more under this request's id.");
 }

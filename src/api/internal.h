@@ -214,6 +214,7 @@ struct api_server {
 	pthread_t money;
 	bool counting;
 	int money_fd;
+	int lock_fd; /* the store is this server's as long as it is open */
 };
 
 struct request {
@@ -376,6 +377,10 @@ struct sandbox *spare_take(struct api_server *server, struct store_sandbox *reco
 void spares_wake(struct api_server *server);
 int spares_start(struct api_server *server, struct error *err);
 void spares_stop(struct api_server *server);
+
+/* serving.c: -EBUSY when another server has the store; as many descriptors as there may be. */
+int serving_begin(struct api_server *server, struct error *err);
+void serving_files(void);
 
 /* reserved.c: set quota.reserved CPUs aside: this thread, and all that it starts from then on, keep
  * off them. */

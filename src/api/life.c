@@ -551,7 +551,8 @@ static bool is_awake(struct request *q, struct store_sandbox *record)
 	spec = json_loads(record->spec, 0, NULL);
 	wakes = request_boolean(spec, "autoWake", true);
 	json_decref(spec);
-	if (wakes)
+	/* waking costs, and gives a new lease: that is no reading */
+	if (wakes && strcmp(q->key.access, "read") != 0)
 		return pause_wake(q, record, 0);
 	answer_paused(q, record);
 	return false;
@@ -625,6 +626,9 @@ void life_failure(struct request *q, const struct store_sandbox *record, int r,
 			answer_failure(q, &other);
 		else if (now.phase) /* for longer than the command's caller could wait */
 			answer_paused(q, &now);
+		else if (now.state < STORE_SANDBOX_STOPPING) /* it is not that it has ended */
+			answer_error(q, API_HOST_UNAVAILABLE, NULL,
+				"The sandbox cannot be reached now.");
 		else
 			answer_stopped(q, &now);
 		store_sandbox_fini(&now);

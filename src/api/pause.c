@@ -71,11 +71,14 @@ static int ask_lease(
 int pause_settle(struct api_server *server, const struct store_sandbox *record, struct error *err)
 {
 	int64_t since, until;
-	int r = 0;
+	int r = 0, paused;
 
 	if (record->state != STORE_SANDBOX_RUNNING)
 		return 0;
-	if (sandbox_look_paused(server->home, record->machine, &since, &until)) {
+	paused = sandbox_look_paused(server->home, record->machine, &since, &until);
+	if (paused < 0)
+		return error_sys(err, paused, "cannot look whether it is paused");
+	if (paused) {
 		/* while it is being woken it is not yet awake */
 		if (record->phase != STORE_PHASE_RESUMING && record->paused_ms != since)
 			r = store_sandbox_paused(server->store, record->id, since, until, err);
@@ -121,7 +124,7 @@ static int pause_it(struct request *q, const struct store_sandbox *record, struc
 	set_phase(q, record->id, STORE_PHASE_PAUSING);
 	r = sandbox_pause(s, err);
 	sandbox_free(s);
-	if (!r && sandbox_look_paused(server->home, record->machine, &since, &until)) {
+	if (!r && sandbox_look_paused(server->home, record->machine, &since, &until) > 0) {
 		r = store_sandbox_paused(server->store, record->id, since, until, err);
 		if (!r || r == -ESTALE) /* the watcher has seen it first, and is about to */
 			money_paused(server, record->id);

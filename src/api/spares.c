@@ -77,6 +77,8 @@ void spare_discard(struct api_server *server, const char *machine)
 	sandbox_free(s);
 	if (r && r != -ENODEV)
 		log_error("machine %s: %s", machine, error_message(&err));
+	if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
+		return; /* it may live on: its row stays, for the next server to end it */
 	wait_gone(server, machine);
 	sandbox_forget(server->home, machine);
 	if (store_spare_remove(server->store, machine, &err))

@@ -282,7 +282,7 @@ static int check_public_url(const char *url, struct error *err)
 		url);
 }
 
-static int prepare(struct api_server *server, struct error *err)
+static int prepare(struct api_server *server, bool check, struct error *err)
 {
 	const struct api_options *o = &server->options;
 	int r = o->home ? text_copy(server->home, sizeof(server->home), o->home)
@@ -306,6 +306,8 @@ static int prepare(struct api_server *server, struct error *err)
 		r = check_engine(server, err);
 	if (!r)
 		r = reserved_start(server, err);
+	if (!r && !check)
+		r = serving_begin(server, err);
 	if (!r)
 		r = store_open(o->store, &server->store, err);
 	return r;
@@ -324,10 +326,12 @@ int api_start(
 		return error_set(err, -ENOMEM, "out of memory");
 	server->options = *options;
 	api_options_complete(&server->options);
-	server->inotify_fd = server->wake_fd = server->money_fd = -1;
+	server->inotify_fd = server->wake_fd = server->money_fd = server->lock_fd = -1;
 	id_uuid(server->epoch);
 	set_waiting(server);
-	r = prepare(server, err);
+	if (!check)
+		serving_files();
+	r = prepare(server, check, err);
 	fd = r ? -1 : open_listener(server, err);
 	if (!r && fd < 0)
 		r = fd;
@@ -392,6 +396,7 @@ void api_stop(struct api_server *server)
 	if (server->socket_path[0])
 		unlink(server->socket_path);
 	store_close(server->store);
+	close_fd(&server->lock_fd);
 	rate_free(server->rate);
 	rate_free(server->strangers);
 	guard_free(server->guard);

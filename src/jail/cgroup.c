@@ -391,8 +391,8 @@ void jail_cgroup_free(struct jail_cgroup *cg)
 static bool is_held(int parent, const char *id, int *lock)
 {
 	*lock = open_dir_at(parent, id);
-	if (*lock < 0)
-		return false;
+	if (*lock < 0) /* nothing is there to hold, unless it only cannot be looked at now */
+		return *lock == -EMFILE || *lock == -ENFILE || *lock == -ENOMEM;
 	return flock(*lock, LOCK_EX | LOCK_NB) != 0;
 }
 

@@ -35,7 +35,7 @@
 #define WORKERS       16
 #define STACK_BYTES   (256u << 10)
 #define ADDRESSES     16    /* of one name that are tried */
-#define OWN_ADDRESSES 64    /* of this host */
+#define OWN_ADDRESSES 256   /* of this host, that are not refused anyway */
 #define CONNECT_MS    15000 /* for all addresses of a name together */
 #define EACH_MS       6000
 
@@ -88,19 +88,6 @@ static void send_reply(struct connector *c, const struct egress_reply *reply, in
 
 /* --- addresses --- */
 
-static void from_sockaddr(const struct sockaddr *sa, struct egress_address *out)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	if (sa->sa_family == AF_INET) {
-		memcpy(out->bytes, mapped, sizeof(mapped));
-		memcpy(out->bytes + 12, &((const struct sockaddr_in *)(const void *)sa)->sin_addr,
-			4);
-	} else {
-		memcpy(out->bytes, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, 16);
-	}
-}
-
 static socklen_t to_sockaddr(
 	const struct egress_address *a, uint16_t port, struct sockaddr_storage *out)
 {
@@ -124,15 +111,11 @@ static socklen_t to_sockaddr(
 static int own_addresses(struct egress_address *out)
 {
 	struct ifaddrs *list;
-	int n = 0;
+	int n;
 
 	if (getifaddrs(&list))
 		return -1;
-	for (struct ifaddrs *i = list; i && n < OWN_ADDRESSES; i = i->ifa_next) {
-		if (i->ifa_addr &&
-			(i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6))
-			from_sockaddr(i->ifa_addr, &out[n++]);
-	}
+	n = egress_own_addresses(list, out, OWN_ADDRESSES);
 	freeifaddrs(list);
 	return n;
 }
@@ -164,7 +147,7 @@ static int lookup(const char *name, struct egress_address *out, size_t *count)
 		return lookup_error(r);
 	for (struct addrinfo *a = found; a && *count < ADDRESSES; a = a->ai_next) {
 		if (a->ai_family == AF_INET || a->ai_family == AF_INET6)
-			from_sockaddr(a->ai_addr, &out[(*count)++]);
+			egress_address_from(a->ai_addr, &out[(*count)++]);
 	}
 	freeaddrinfo(found);
 	return *count ? 0 : ENOENT;

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,17 @@ bool egress_address_parse(const char *text, struct egress_address *out)
 	memcpy(out->bytes, mapped, sizeof(mapped));
 	return inet_pton(AF_INET, text, out->bytes + 12) == 1 ||
 	       inet_pton(AF_INET6, text, out->bytes) == 1;
+}
+
+void egress_address_from(const struct sockaddr *sa, struct egress_address *out)
+{
+	if (sa->sa_family == AF_INET) {
+		memcpy(out->bytes, mapped, sizeof(mapped));
+		memcpy(out->bytes + 12, &((const struct sockaddr_in *)(const void *)sa)->sin_addr,
+			4);
+	} else {
+		memcpy(out->bytes, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, 16);
+	}
 }
 
 void egress_address_text(const struct egress_address *address, char *out, size_t size)
@@ -77,22 +89,55 @@ static bool is_public4(const uint8_t *address)
 	return true;
 }
 
+/* The IPv4 address that a translator (NAT64) or a tunnel (6to4) makes of an IPv6 one. */
+static bool embedded4(const struct egress_address *a, struct egress_address *out)
+{
+	static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b}, six_to_four[2] = {0x20, 0x02};
+	const uint8_t *b = a->bytes, *v4;
+
+	if (within(b, nat64, 96))
+		v4 = b + 12;
+	else if (within(b, six_to_four, 16))
+		v4 = b + 2;
+	else
+		return false;
+	memcpy(out->bytes, mapped, sizeof(mapped));
+	memcpy(out->bytes + 12, v4, 4);
+	return true;
+}
+
 bool egress_is_public(const struct egress_address *a)
 {
-	static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b}, teredo[4] = {0x20, 0x01},
-			     six_to_four[2] = {0x20, 0x02};
+	static const uint8_t protocols[3] = {0x20, 0x01};
 	const uint8_t *b = a->bytes;
+	struct egress_address inner;
 
 	if (is_v4(a))
 		return is_public4(b + 12);
-	if (within(b, nat64, 96))
-		return is_public4(b + 12);
-	/* global unicast is 2000::/3; all else is local, reserved or embeds an IPv4 address */
-	if ((b[0] & 0xe0) != 0x20 || within(b, teredo, 32))
-		return false;
-	if (within(b, six_to_four, 16))
-		return is_public4(b + 2);
-	return true;
+	if (embedded4(a, &inner))
+		return is_public4(inner.bytes + 12);
+	/* global unicast is 2000::/3; all else is local, reserved or embeds an IPv4 address. Below
+	 * 2001::/23 are protocols (Teredo, benchmarks, ORCHID), and nobody's hosts. */
+	return (b[0] & 0xe0) == 0x20 && !within(b, protocols, 23);
+}
+
+int egress_own_addresses(const struct ifaddrs *list, struct egress_address *out, size_t most)
+{
+	struct egress_address a;
+	size_t n = 0;
+
+	for (; list; list = list->ifa_next) {
+		if (!list->ifa_addr || (list->ifa_addr->sa_family != AF_INET &&
+					       list->ifa_addr->sa_family != AF_INET6))
+			continue;
+		egress_address_from(list->ifa_addr, &a);
+		if (!egress_is_public(&a))
+			continue;
+		if (n == most)
+			return -1;
+		out[n++] = a;
+	}
+	return (int)n;
 }
 
 /* --- names --- */
@@ -367,18 +412,44 @@ enum egress_verdict egress_check_name(
 	return p->allow_count ? EGRESS_NOT_LISTED : EGRESS_ALLOWED;
 }
 
+static bool is_own(
+	const struct egress_address *a, const struct egress_address *own, size_t own_count)
+{
+	for (size_t i = 0; i < own_count; i++) {
+		if (memcmp(a->bytes, own[i].bytes, sizeof(a->bytes)) == 0)
+			return true;
+	}
+	return false;
+}
+
 static bool is_reachable(const struct egress_policy *p, const struct egress_address *a,
 	const struct egress_address *own, size_t own_count)
 {
+	struct egress_address inner;
+
 	for (size_t i = 0; i < p->also_count; i++) {
 		if (matches_address(&p->also[i], a))
 			return true;
 	}
-	for (size_t i = 0; i < own_count; i++) {
-		if (memcmp(a->bytes, own[i].bytes, sizeof(a->bytes)) == 0)
-			return false;
-	}
+	if (is_own(a, own, own_count) || (embedded4(a, &inner) && is_own(&inner, own, own_count)))
+		return false;
 	return egress_is_public(a);
+}
+
+/* By whichever of its addresses: a translator leads to the IPv4 address that is in it. */
+static bool is_denied(const struct egress_policy *p, const struct egress_address *a, uint16_t port)
+{
+	struct egress_address inner;
+	bool embeds = embedded4(a, &inner);
+
+	for (size_t i = 0; i < p->deny_count; i++) {
+		const struct egress_rule *r = &p->deny[i];
+
+		if (matches_port(r, port) &&
+			(matches_address(r, a) || (embeds && matches_address(r, &inner))))
+			return true;
+	}
+	return false;
 }
 
 enum egress_verdict egress_check_address(const struct egress_policy *p, const char *name,
@@ -394,10 +465,8 @@ enum egress_verdict egress_check_address(const struct egress_policy *p, const ch
 		verdict = egress_check_name(p, name, port);
 	if (verdict != EGRESS_ALLOWED)
 		return verdict;
-	for (size_t i = 0; i < p->deny_count; i++) {
-		if (matches_address(&p->deny[i], a) && matches_port(&p->deny[i], port))
-			return EGRESS_DENIED;
-	}
+	if (is_denied(p, a, port))
+		return EGRESS_DENIED;
 	for (size_t i = 0; i < p->allow_count && !name; i++)
 		listed |= matches_address(&p->allow[i], a) && matches_port(&p->allow[i], port);
 	if (!name && p->allow_count && !listed)

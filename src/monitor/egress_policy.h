@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <ifaddrs.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -63,6 +64,7 @@ void egress_policy_free(struct egress_policy *policy);
 
 /* An address in text ("192.0.2.1", "2001:db8::1"); false when it is none. */
 bool egress_address_parse(const char *text, struct egress_address *out);
+void egress_address_from(const struct sockaddr *address, struct egress_address *out);
 void egress_address_text(const struct egress_address *address, char *out, size_t size);
 /* Lower case without final dot into out[EGRESS_NAME_MOST + 1]; false for what is no name of a host,
  * and for numbers that some take for an address. */
@@ -78,6 +80,9 @@ enum egress_verdict egress_check_address(const struct egress_policy *policy, con
 	size_t own_count);
 /* Is it an address of the public internet? */
 bool egress_is_public(const struct egress_address *address);
+/* Of a host's interfaces those that would be, as a host's own are never reachable; their number, or
+ * -1 when they are more than `most`. */
+int egress_own_addresses(const struct ifaddrs *list, struct egress_address *out, size_t most);
 /* "denied by a rule" and the like. */
 const char *egress_verdict_text(enum egress_verdict verdict);
 

@@ -44,16 +44,26 @@ static int place(char *out, size_t size, const char *home, const char *id, const
 	return r ? error_set(err, r, "home is too long") : 0;
 }
 
-/* A keeper holds the lock of its directory as long as it lives. */
-static bool keeper_lives(const char *home, const char *id)
+/* It says nothing of the sandbox: this process or its host has no more to look with. */
+static bool is_blindness(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ENOLCK;
+}
+
+/* A keeper holds the lock of its directory as long as it lives. Negative: who knows. */
+static int keeper_lives(const char *home, const char *id)
 {
 	char path[PATH_MAX];
 
 	if (place(path, sizeof(path), home, id, "sandboxes", NULL))
-		return false;
+		return 0;
 	cleanup_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0;
+	if (fd < 0)
+		return is_blindness(-errno) ? -errno : 0;
+	if (flock(fd, LOCK_SH | LOCK_NB) == 0)
+		return 0;
+	return is_blindness(-errno) ? -errno : 1;
 }
 
 static int connect_to(struct sandbox *s, const char *home, const char *id, struct error *err)
@@ -125,17 +135,20 @@ static int read_word(const char *home, const char *id, struct sandbox_end *end)
 int sandbox_look(const char *home, const char *id, struct sandbox_end *end, struct error *err)
 {
 	char path[PATH_MAX];
-	int r = check_id(id, err);
+	int r = check_id(id, err), lives;
 
 	*end = (struct sandbox_end){0};
 	if (r)
 		return r;
 	/* a keeper that has left word only clears up; one that has just gone left it before */
 	r = read_word(home, id, end);
-	if (r && keeper_lives(home, id))
+	lives = r ? keeper_lives(home, id) : 0;
+	if (lives > 0)
 		return 1;
-	if (r)
+	if (r && !lives)
 		r = read_word(home, id, end);
+	if (lives < 0 || is_blindness(r))
+		return error_sys(err, lives < 0 ? lives : r, "cannot look for sandbox %s", id);
 	if (r == -ENOENT && place(path, sizeof(path), home, id, "sandboxes", NULL) == 0 &&
 		access(path, F_OK) != 0)
 		return error_set(err, -ENOENT, "there is no trace of the sandbox");

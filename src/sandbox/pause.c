@@ -120,6 +120,7 @@ int sandbox_look_paused(const char *home, const char *id, int64_t *since_ms, int
 	char path[PATH_MAX];
 	int r;
 
+	*since_ms = *until_ms = 0;
 	if (text_format(path, sizeof(path), "%s/paused/%s", home, id))
 		return 0;
 	r = path_read(path, WORD_MOST, &text, NULL);
@@ -128,5 +129,7 @@ int sandbox_look_paused(const char *home, const char *id, int64_t *since_ms, int
 	buffer_fini(&text);
 	*since_ms = since;
 	*until_ms = until;
+	if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
+		return r; /* which says nothing of the sandbox */
 	return r == -ENOENT ? 0 : 1;
 }

@@ -93,7 +93,7 @@ int sandbox_attach(const char *home, const char *id, int64_t timeout_ms, struct 
 
 /* What is known of a detached sandbox without a connection: 1 when it goes on, 0 when it is
  * over (*end says how; MONITOR_LOST when no word was left: nothing is known then), -ENOENT when
- * there is no trace of it. */
+ * there is no trace of it. Any other failure (-EMFILE, ...) says nothing of the sandbox. */
 int sandbox_look(const char *home, const char *id, struct sandbox_end *end, struct error *err);
 /* Remove the word of its end. */
 void sandbox_forget(const char *home, const char *id);
@@ -141,7 +141,7 @@ struct sandbox_metrics {
 };
 int sandbox_metrics(struct sandbox *s, bool coarse, struct sandbox_metrics *out, struct error *err);
 /* Without a connection: 1 when it is paused, from when until when by the wall clock (ms since
- * 1970), else 0. */
+ * 1970), else 0; negative when it cannot be seen now. */
 int sandbox_look_paused(const char *home, const char *id, int64_t *since_ms, int64_t *until_ms);
 
 /* What went over its network so far. */

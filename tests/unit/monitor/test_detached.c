@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +63,35 @@ static void expect_end(struct home *home, enum sandbox_stop_reason reason)
 	assert_int_equal(end.reason, reason);
 	sandbox_forget(home->path, id);
 	assert_int_equal(sandbox_look(home->path, id, &end, NULL), -ENOENT);
+}
+
+/* Without a descriptor to look with, one that runs was taken for one that was lost. */
+static void who_cannot_look_says_nothing(void **state)
+{
+	const struct home *home = *state;
+	struct rlimit files, none;
+	struct sandbox_end end;
+	int64_t since, until;
+	struct error err = {0};
+	struct sandbox *s;
+	int free_fd;
+
+	create(*state, "", 60000, true);
+	free_fd = dup(0);
+	assert_true(free_fd >= 0);
+	close(free_fd);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	none = (struct rlimit){(rlim_t)free_fd, files.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(sandbox_look(home->path, id, &end, &err), -EMFILE);
+	assert_int_equal(sandbox_look_paused(home->path, id, &since, &until), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_int_equal(sandbox_look(home->path, id, &end, NULL), 1);
+	assert_int_equal(sandbox_look_paused(home->path, id, &since, &until), 0);
+	s = attach(*state);
+	assert_int_equal(sandbox_stop(s, NULL, &err), 0);
+	sandbox_free(s);
+	expect_end(*state, SANDBOX_STOPPED_REQUESTED);
 }
 
 static void it_is_found_and_used(void **state)
@@ -199,6 +229,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(it_is_found_and_used),
+		TEST(who_cannot_look_says_nothing),
 		TEST(its_lease_ends_it_alone),
 		TEST(a_lease_is_extended_from_a_second_connection),
 		TEST(one_that_does_not_start_leaves_word),

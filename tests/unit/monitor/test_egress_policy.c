@@ -4,6 +4,7 @@
 #include "monitor/egress_policy.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,8 +45,9 @@ static void test_never_reachable(void **state)
 		"255.255.255.255", "::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
 		"::ffff:169.254.169.254", "::ffff:0:7f00:1", "64:ff9b::7f00:1",
 		"64:ff9b::169.254.169.254", "64:ff9b:1::a00:1", "100::1", "2001::1", "2001:0:1::1",
-		"2002:7f00:1::", "2002:a00:1::1", "2002:c0a8:101::", "fc00::1", "fd00::1",
-		"fd00:ec2::254", "fe80::1", "febf::1", "fec0::1", "ff02::1", "5f00::1", "4000::1"};
+		"2001:2::1", "2001:10::1", "2001:1ff::1", "2002:7f00:1::", "2002:a00:1::1",
+		"2002:c0a8:101::", "fc00::1", "fd00::1", "fd00:ec2::254", "fe80::1", "febf::1",
+		"fec0::1", "ff02::1", "5f00::1", "4000::1"};
 	struct egress_policy *all = policy("{\"internet\": true}");
 	struct egress_policy *asked =
 		policy("{\"internet\": true, \"allow\": [\"*\", \"0.0.0.0/0\","
@@ -60,6 +62,52 @@ static void test_never_reachable(void **state)
 	}
 	egress_policy_free(all);
 	egress_policy_free(asked);
+}
+
+/* Rules for an IPv4 address hold for it also when a translator's IPv6 address leads to it. */
+static void test_embedded_addresses(void **state)
+{
+	static const char *const texts[] = {"93.184.216.34", "::ffff:93.184.216.34",
+		"64:ff9b::93.184.216.34", "2002:5db8:d822::1"};
+	struct egress_policy *denied =
+		policy("{\"internet\": true, \"deny\": [\"93.184.216.0/24:443\"]}");
+	struct egress_policy *all = policy("{\"internet\": true}");
+	const struct egress_address own = address("93.184.216.34");
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct egress_address a = address(texts[i]);
+
+		assert_int_equal(check(denied, NULL, texts[i], 443), EGRESS_DENIED);
+		assert_int_equal(check(denied, "host.example", texts[i], 443), EGRESS_DENIED);
+		assert_int_equal(check(denied, NULL, texts[i], 80), EGRESS_ALLOWED);
+		assert_int_equal(
+			egress_check_address(all, NULL, &a, 443, &own, 1), EGRESS_NOT_PUBLIC);
+	}
+	egress_policy_free(denied);
+	egress_policy_free(all);
+}
+
+/* Of many interfaces none was left out in silence. */
+static void test_many_interfaces(void **state)
+{
+	static struct sockaddr_in v4[300];
+	static struct ifaddrs list[300];
+	struct egress_address out[8];
+
+	for (uint32_t i = 0; i < 300; i++) {
+		v4[i] = (struct sockaddr_in){
+			.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000000 + i)};
+		list[i] = (struct ifaddrs){.ifa_addr = (struct sockaddr *)&v4[i],
+			.ifa_next = i < 299 ? &list[i + 1] : NULL};
+	}
+	assert_int_equal(egress_own_addresses(list, out, 8), 0); /* private: refused anyway */
+	v4[299].sin_addr.s_addr = htonl(0x08080808);
+	list[150].ifa_addr = NULL;
+	assert_int_equal(egress_own_addresses(list, out, 8), 1);
+	assert_int_equal(out[0].bytes[15], 8);
+	for (uint32_t i = 0; i < 9; i++)
+		v4[i].sin_addr.s_addr = htonl(0x08080800 + i);
+	assert_int_equal(egress_own_addresses(list, out, 8), -1);
 }
 
 static void test_reachable(void **state)
@@ -293,6 +341,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_never_reachable),
 		cmocka_unit_test(test_reachable),
+		cmocka_unit_test(test_embedded_addresses),
+		cmocka_unit_test(test_many_interfaces),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_verdicts),

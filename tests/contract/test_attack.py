@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was found by attacking: each test is one fault that was there, and stays mended."""
+
+import http.client
+import json
+import resource
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from serving import Server
+from support import PROGRAM
+
+
+FEW = 3  # descriptors: those that are always open; as many may still be polled
+
+
+def test_without_descriptors_nothing_is_taken_for_lost(own_server: Callable[..., Server]) -> None:
+    """A server that could open nothing recorded the ends of sandboxes that ran."""
+    server = own_server()
+    box = server.create()
+    assert server.process
+    pid = server.process.pid
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
+
+    def ask(method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {server.key}"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    path = f"/v1/sandboxes/{box}"
+    assert ask("GET", path)[1]["state"] == "running"
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEW, before[1]))
+    for method, what, body in (
+        ("GET", path, None),
+        ("POST", f"{path}:exec", {"command": "echo 1"}),
+        ("GET", f"{path}/files/list?path=/tmp", None),
+    ):
+        status, answer = ask(method, what, body)
+        assert (status, answer["error"]["code"]) == (503, "host_unavailable"), answer
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert ask("GET", path)[1]["state"] == "running"
+    connection.close()
+    assert server.run(box, "echo 1")["stdout"] == "1\n"
+
+
+def test_descriptors_are_as_many_as_there_may_be(own_server: Callable[..., Server]) -> None:
+    """A soft limit of 1024 was less than what a server takes."""
+    server = own_server()
+    assert server.process
+    soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    assert soft == hard
+
+
+def test_a_store_has_one_server(own_server: Callable[..., Server]) -> None:
+    """Two took each other's machines and requests for what a dead one had left."""
+    server = own_server()
+    second = subprocess.run(
+        [PROGRAM, "serve", "--listen", "127.0.0.1:0"],
+        env=server.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert second.returncode == 3, second.stdout
+    assert server.process
+    assert f"process {server.process.pid}" in second.stderr
+    assert server.ask("GET", "/v1/health", key="").status == 200
+    checked = server.command("serve", "--check")
+    assert checked.returncode == 0, checked.stderr
+    server.kill()
+    server.start()  # what a killed one held is free at once
+
+
+def test_a_key_that_may_read_does_not_wake(server: Server) -> None:
+    """Reading a file of a paused sandbox woke it, which costs and gives it a new lease."""
+    reader = server.make_key("--access", "read", "--account-wide")
+    box = server.create()
+    path = f"/v1/sandboxes/{box}"
+    assert server.ask("POST", f"{path}:pause", {}).json["state"] == "paused"
+    for what in ("files/list?path=/tmp", "files/content?path=/etc/hostname"):
+        answer = server.ask("GET", f"{path}/{what}", key=reader)
+        assert (answer.status, answer.code) == (409, "sandbox_paused"), answer.body
+    assert server.ask("GET", path, key=reader).json["state"] == "paused"
+    listed = server.ask("GET", f"{path}/files/list?path=/tmp")
+    assert listed.status == 200, listed.body  # who may change it wakes it so
+    assert server.ask("GET", f"{path}/files/list?path=/tmp", key=reader).status == 200
+    assert server.ask("DELETE", path).status == 200
