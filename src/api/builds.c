@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "store/builds.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 #define FAILED_KEPT_MS (INT64_C(7) * 24 * 3600 * 1000)
+#define LOOK_MS        5000   /* room is looked for at least so often */
+#define CLAIM_MS       600000 /* for so long it is kept for a build, then not, and so on */
 
 struct job {
 	struct job *next;
@@ -23,6 +26,9 @@ struct job {
 	int cancel_fd;
 	bool cancelled; /* the lock is held to read it */
 	bool runs;
+	bool passed_over; /* its key's own ceilings are in the way: no reason for others to wait */
+	bool said;        /* that it waits for room */
+	int64_t since_ms; /* its turn has come: clock_ms(), or 0 */
 	uint64_t round;
 	size_t chunk; /* the next piece of the context */
 	struct buffer piece;
@@ -36,13 +42,29 @@ struct builds {
 	unsigned running;
 	uint64_t round;
 	uint64_t changes;
+	uint64_t looks; /* with each change here, and of the room that sandboxes take */
 	bool stopping;
 };
+
+static void look(struct builds *b)
+{
+	b->looks++;
+	pthread_cond_broadcast(&b->changed);
+}
 
 static void wake(struct builds *b)
 {
 	b->changes++;
-	pthread_cond_broadcast(&b->changed);
+	look(b);
+}
+
+/* Until something changes; at the most for so long. */
+static void wait_change(struct builds *b, int64_t ms)
+{
+	int64_t end_us = clock_us() + 1000 * ms;
+	const struct timespec end = {end_us / 1000000, end_us % 1000000 * 1000};
+
+	pthread_cond_timedwait(&b->changed, &b->lock, &end);
 }
 
 static void job_free(struct job *j)
@@ -110,25 +132,81 @@ static bool is_next(const struct builds *b, const struct job *j)
 	for (const struct job *o = b->jobs; o; o = o->next) {
 		if (o == j)
 			before = false;
-		else if (!o->runs && !o->cancelled && o->round < j->round + before)
+		else if (!o->runs && !o->cancelled && !o->passed_over &&
+			 o->round < j->round + before)
 			return false;
 	}
 	return true;
+}
+
+/* The room of its machine, as the store gives it: 0, -ENOSPC or -EDQUOT. */
+static int take_room(struct builds *b, struct job *j)
+{
+	struct api_server *server = b->server;
+	bool claim = (clock_ms() - j->since_ms) / CLAIM_MS % 2 == 0;
+	char taken[ID_SIZE] = "", text[256];
+	struct error err = {0};
+	int r = store_build_room(server->store, j->what.name, &server->quota, claim, taken, &err);
+
+	spares_wake(server); /* they leave it what they take */
+	if (r != -ENOSPC && r != -EDQUOT) {
+		if (r)
+			log_error("build %s: %s", j->id, error_message(&err));
+		return r;
+	}
+	if (!j->said) {
+		text_format(text, sizeof(text), "waiting for room: %s", error_message(&err));
+		image_build_say(j->what.build, NULL, "system", text);
+		j->said = true;
+	}
+	return r;
+}
+
+/* Its turn has come: does it have the room that it needs? The lock is given up meanwhile. */
+static bool begin(struct builds *b, struct job *j)
+{
+	bool passed_over;
+	int r;
+
+	if (!j->since_ms)
+		j->since_ms = clock_ms();
+	b->running++; /* the place is its own for as long as the store is asked */
+	pthread_mutex_unlock(&b->lock);
+	r = take_room(b, j);
+	pthread_mutex_lock(&b->lock);
+	passed_over = r == -EDQUOT;
+	j->runs = !r;
+	if (r)
+		b->running--;
+	if (!r || passed_over != j->passed_over) {
+		j->passed_over = passed_over;
+		wake(b); /* another one may be next */
+	}
+	return !r;
 }
 
 /* Until it may run; false: it was cancelled. */
 static bool wait_turn(struct builds *b, struct job *j)
 {
 	unsigned most = b->server->options.builds_most;
+	int64_t settled_ms = clock_ms();
+	uint64_t seen;
 
 	while (!j->cancelled && !b->stopping) {
+		seen = b->looks;
 		if (b->running < most && is_next(b, j)) {
-			j->runs = true;
-			b->running++;
-			wake(b); /* there may be room for another one */
-			return true;
+			if (begin(b, j))
+				return true;
+			if (clock_ms() - settled_ms >= LOOK_MS) {
+				/* what was killed says no word: what takes the room may be gone */
+				pthread_mutex_unlock(&b->lock);
+				sandboxes_settle(b->server);
+				pthread_mutex_lock(&b->lock);
+				settled_ms = clock_ms();
+			}
 		}
-		pthread_cond_wait(&b->changed, &b->lock);
+		if (b->looks == seen && !j->cancelled && !b->stopping)
+			wait_change(b, LOOK_MS);
 	}
 	return false;
 }
@@ -180,6 +258,7 @@ static void *job_main(void *context)
 	/* its lock goes before its place does: who waits for the end may then forget the record */
 	image_build_free(j->what.build);
 	j->what.build = NULL;
+	builds_release(b->server, j->what.name);
 	pthread_mutex_lock(&b->lock);
 	for (at = &b->jobs; *at != j; at = &(*at)->next)
 		;
@@ -191,6 +270,59 @@ static void *job_main(void *context)
 	pthread_mutex_unlock(&b->lock);
 	job_free(j);
 	return NULL;
+}
+
+/* The id of the job of this name, or "". */
+static void find_job(struct builds *b, const char *name, char *id)
+{
+	id[0] = 0;
+	for (const struct job *j = b->jobs; j; j = j->next) {
+		if (strcmp(j->what.name, name) == 0)
+			text_copy(id, ID_SIZE, j->id);
+	}
+}
+
+/* Who has read that a build is over may ask for the next at once, though its machine is still being
+ * cleared away. */
+static void wait_cleared(struct builds *b, const char *name)
+{
+	char id[ID_SIZE], now[ID_SIZE];
+
+	pthread_mutex_lock(&b->lock);
+	find_job(b, name, id);
+	pthread_mutex_unlock(&b->lock);
+	if (!id[0] || !build_is_over(b->server, id))
+		return;
+	pthread_mutex_lock(&b->lock);
+	for (;;) {
+		find_job(b, name, now);
+		if (strcmp(now, id) != 0)
+			break;
+		wait_change(b, LOOK_MS);
+	}
+	pthread_mutex_unlock(&b->lock);
+}
+
+int builds_claim(struct api_server *server, const struct build_job *job, struct error *err)
+{
+	const struct store_build build = {.name = job->name,
+		.owner = job->owner,
+		.server = server->epoch,
+		.vcpu = 1, /* as every machine of this host */
+		.memory_mib = job->memory_mib,
+		.created_ms = api_now_ms()};
+
+	wait_cleared(server->builds, job->name);
+	return store_build_add(server->store, &build, err);
+}
+
+void builds_release(struct api_server *server, const char *name)
+{
+	struct error err = {0};
+
+	if (store_build_remove(server->store, name, &err))
+		log_error("build of %s: %s", name, error_message(&err));
+	spares_wake(server);
 }
 
 unsigned builds_count(struct api_server *server, const char *owner)
@@ -280,13 +412,22 @@ uint64_t builds_changes(struct api_server *server)
 void builds_wait(struct api_server *server, uint64_t seen, int64_t ms)
 {
 	struct builds *b = server->builds;
-	int64_t end_us = clock_us() + 1000 * ms;
-	const struct timespec end = {end_us / 1000000, end_us % 1000000 * 1000};
+	int64_t end_ms = clock_ms() + ms, left;
 
 	pthread_mutex_lock(&b->lock);
-	while (b->changes == seen && !b->stopping &&
-		pthread_cond_timedwait(&b->changed, &b->lock, &end) == 0)
-		;
+	while (b->changes == seen && !b->stopping && (left = end_ms - clock_ms()) > 0)
+		wait_change(b, left);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void builds_look(struct api_server *server)
+{
+	struct builds *b = server->builds;
+
+	if (!b)
+		return;
+	pthread_mutex_lock(&b->lock);
+	look(b);
 	pthread_mutex_unlock(&b->lock);
 }
 
@@ -305,6 +446,9 @@ int builds_start(struct api_server *server, struct error *err)
 	pthread_condattr_destroy(&monotonic);
 	server->builds = b;
 	context_sweep(server);
+	/* the machines of a server that was killed have ended with it */
+	if (store_build_sweep(server->store, server->epoch, err))
+		return err->code;
 	return image_builds_sweep(server->home, api_now_ms() - FAILED_KEPT_MS, err);
 }
 
@@ -332,6 +476,14 @@ void builds_stop(struct api_server *server)
 	while (b->jobs)
 		pthread_cond_wait(&b->changed, &b->lock);
 	pthread_mutex_unlock(&b->lock);
+}
+
+void builds_free(struct api_server *server)
+{
+	struct builds *b = server->builds;
+
+	if (!b)
+		return;
 	pthread_cond_destroy(&b->changed);
 	pthread_mutex_destroy(&b->lock);
 	free(b);

@@ -36,17 +36,35 @@ static void refuse(struct request *q, json_t *issues)
 
 /* --- what this server has no meaning for --- */
 
+/* Of one build's machine: what the operator says of builds, within what all machines may have
+ * together, and those of one key. */
+static uint32_t memory_most(const struct request *q)
+{
+	const struct store_quota *quota = &q->server->quota;
+	uint64_t most = q->server->options.build_memory_mib;
+
+	if (quota->memory_mib < most)
+		most = quota->memory_mib;
+	if (quota->key_memory_mib && quota->key_memory_mib < most)
+		most = quota->key_memory_mib;
+	return (uint32_t)most;
+}
+
 static void check_unknown(struct request *q, const json_t *body, json_t *issues)
 {
-	uint32_t most = q->server->options.build_memory_mib;
-	int64_t memory = request_integer(json_object_get(body, "build"), "memoryMiB", 0);
+	uint32_t most = memory_most(q);
+	int64_t memory = request_integer(json_object_get(body, "build"), "memoryMiB", most);
 	const json_t *start = json_object_get(body, "start");
 
 	if (json_object_get(body, "image"))
 		image_issue(issues, "image",
 			"images of registries cannot be taken here; give recipe.base, an image of "
 			"this server");
-	if (memory > most)
+	if (most < IMAGE_BUILD_MEMORY_LEAST)
+		image_issue(issues, "build.memoryMiB",
+			"a build takes %u at the least, and no machine may have more than %u here",
+			IMAGE_BUILD_MEMORY_LEAST, most);
+	else if (memory > most)
 		image_issue(issues, "build.memoryMiB", "may be %u here at the most", most);
 	if (json_object_get(body, "target"))
 		image_issue(issues, "target", "builds have one stage here");
@@ -151,14 +169,13 @@ static void digest(struct asked *a)
 
 /* --- whose name it is --- */
 
-/* Somebody else's build of this name is on its way. */
-static bool is_being_built(struct request *q, const char *name)
+static bool is_recorded(struct request *q, const char *name)
 {
 	bool found = false;
 	json_t *builds, *about;
 	size_t i;
 
-	if (q->key.account || image_builds(q->server->home, &builds, NULL))
+	if (image_builds(q->server->home, &builds, NULL))
 		return false;
 	json_array_foreach (builds, i, about) {
 		const char *state = request_text(about, "state", "");
@@ -171,8 +188,16 @@ static bool is_being_built(struct request *q, const char *name)
 	return found;
 }
 
-/* A name belongs to who built it first; the operator's names are the operator's. *fine is false
- * when it was refused (and answered). */
+/* The operator builds this name just now, with `sealmark image build`. What a killed process has
+ * left is no build. */
+static bool is_built_elsewhere(struct request *q, const char *name)
+{
+	return !q->key.account && is_recorded(q, name) &&
+	       image_builds_sweep(q->server->home, 0, NULL) == 0 && is_recorded(q, name);
+}
+
+/* A name belongs to who built it first; the operator's names are the operator's. False: answered.
+ */
 static bool check_owner(struct request *q, const struct asked *a)
 {
 	struct image **images;
@@ -184,7 +209,6 @@ static bool check_owner(struct request *q, const struct asked *a)
 		answer_failure(q, &err);
 		return false;
 	}
-	fine = !is_being_built(q, a->name);
 	for (size_t i = 0; i < count && fine; i++) {
 		const struct image *image = images[i];
 
@@ -243,6 +267,20 @@ static void answer_build(struct request *q, const char *id, int status, bool cac
 	json_decref(about);
 }
 
+bool build_is_over(struct api_server *server, const char *id)
+{
+	json_t *about;
+	const char *state;
+	bool over;
+
+	if (image_build_read(server->home, id, &about, NULL))
+		return true;
+	state = json_string_value(json_object_get(about, "state"));
+	over = strcmp(state, "queued") != 0 && strcmp(state, "building") != 0;
+	json_decref(about);
+	return over;
+}
+
 /* Until it is over, or the time is. */
 static void wait_settled(struct request *q, const char *id)
 {
@@ -250,15 +288,8 @@ static void wait_settled(struct request *q, const char *id)
 
 	for (int64_t left = q->wait_ms; left > 0; left = end - api_now_ms()) {
 		uint64_t seen = builds_changes(q->server);
-		json_t *about;
-		const char *state;
-		bool over;
+		bool over = build_is_over(q->server, id);
 
-		if (image_build_read(q->server->home, id, &about, NULL))
-			return;
-		state = json_string_value(json_object_get(about, "state"));
-		over = strcmp(state, "queued") != 0 && strcmp(state, "building") != 0;
-		json_decref(about);
 		pthread_mutex_lock(&q->server->lock);
 		over = over || q->server->stopping;
 		pthread_mutex_unlock(&q->server->lock);
@@ -305,55 +336,87 @@ static struct image_build *make_build(struct request *q, const struct asked *a)
 	return build;
 }
 
-static void reuse(struct request *q, const struct asked *a, const struct image *same)
+static void reuse(struct request *q, const struct asked *a, const struct image *same, bool *claimed)
 {
 	struct image_build *build = make_build(q, a);
 	struct error err = {0};
 	char id[ID_SIZE];
+	int r;
 
 	if (!build)
 		return;
 	text_copy(id, sizeof(id), image_build_id(build));
-	if (image_build_reuse(build, same, &err))
+	r = image_build_reuse(build, same, &err);
+	image_build_free(build);
+	builds_release(q->server, a->name); /* before anybody knows that it is there */
+	*claimed = false;
+	if (r)
 		answer_failure(q, &err);
 	else
 		answer_build(q, id, 201, true);
-	image_build_free(build);
 }
 
-static void start(struct request *q, struct asked *a)
+static void start(struct request *q, struct asked *a, struct build_job *job, bool *claimed)
 {
 	const json_t *limits = json_object_get(q->json, "build");
-	struct build_job job = {.plan = a->plan,
-		.base = a->base,
-		.chunks = a->chunks,
-		.memory_mib = (uint32_t)request_integer(
-			limits, "memoryMiB", q->server->options.build_memory_mib),
-		.timeout_ms = 1000 * request_integer(limits, "timeoutSeconds", 0)};
 	uint64_t most = (uint64_t)request_integer(limits, "maxImageMiB", 0) << 20;
 	struct error err = {0};
 	char id[ID_SIZE];
 
-	if (!check_room(q, &job.bytes_most))
+	if (!check_room(q, &job->bytes_most))
 		return;
-	if (most && (!job.bytes_most || most < job.bytes_most))
-		job.bytes_most = most;
-	job.build = make_build(q, a);
-	if (!job.build)
+	if (most && (!job->bytes_most || most < job->bytes_most))
+		job->bytes_most = most;
+	job->timeout_ms = 1000 * request_integer(limits, "timeoutSeconds", 0);
+	job->plan = a->plan;
+	job->base = a->base;
+	job->chunks = a->chunks;
+	job->build = make_build(q, a);
+	if (!job->build)
 		return;
-	text_copy(id, sizeof(id), image_build_id(job.build));
-	text_copy(job.owner, sizeof(job.owner), q->key.id);
-	if (builds_add(q->server, &job, &err)) {
-		image_build_fail(job.build, error_message(&err), NULL);
-		image_build_free(job.build);
+	text_copy(id, sizeof(id), image_build_id(job->build));
+	if (builds_add(q->server, job, &err)) {
+		image_build_fail(job->build, error_message(&err), NULL);
+		image_build_free(job->build);
 		answer_failure(q, &err);
 		return;
 	}
+	*claimed = false; /* the job's now */
 	a->plan = NULL;
 	a->base = NULL;
 	a->chunks = NULL;
 	wait_settled(q, id);
 	answer_build(q, id, 201, false);
+}
+
+/* From here on it is the one build of its name, on this server. */
+static void build(struct request *q, struct asked *a, const struct image *same)
+{
+	struct build_job job = {
+		.memory_mib = (uint32_t)request_integer(
+			json_object_get(q->json, "build"), "memoryMiB", memory_most(q))};
+	struct error err = {0};
+	bool claimed;
+	int r;
+
+	text_copy(job.owner, sizeof(job.owner), q->key.id);
+	text_copy(job.name, sizeof(job.name), a->name);
+	r = builds_claim(q->server, &job, &err);
+	claimed = !r;
+	if (r && r != -EEXIST)
+		answer_failure(q, &err);
+	else if (r || is_built_elsewhere(q, a->name))
+		answer_error(q, API_BUILD_IN_PROGRESS, NULL,
+			"The image %s is being built; its next build can be asked for then.",
+			a->name);
+	else if (!check_owner(q, a)) /* again: it may have become somebody's */
+		;
+	else if (same && image_visible(q, same->owner))
+		reuse(q, a, same, &claimed);
+	else
+		start(q, a, &job, &claimed);
+	if (claimed)
+		builds_release(q->server, job.name);
 }
 
 void images_create(struct request *q)
@@ -369,10 +432,8 @@ void images_create(struct request *q)
 			;
 		else if (same && strcmp(same->name, a.name) == 0)
 			answer_same(q, &a, same);
-		else if (same && image_visible(q, same->owner))
-			reuse(q, &a, same);
 		else
-			start(q, &a);
+			build(q, &a, same);
 	}
 	image_free(same);
 	asked_fini(&a);

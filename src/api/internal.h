@@ -446,6 +446,11 @@ void sandbox_user(const json_t *spec, bool root, struct sandbox_user *out);
  * is asked of one that is `pausable`, or not */
 const char *sandbox_not_there(const json_t *body);
 void sandbox_check_pausing(const json_t *body, bool pausable, json_t *issues);
+/* Before it is said that there is no room: are all that take it still there? */
+void sandboxes_settle(struct api_server *server);
+
+/* builds.c: room may have become free for one that waits for it */
+void builds_look(struct api_server *server);
 
 /* images.c: an image by id, name, name:latest or name@version; else answers. `id` (ID_SIZE bytes,
  * or NULL) is its id in the API. */

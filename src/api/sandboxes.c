@@ -156,8 +156,7 @@ static int settle_record(void *context, const struct store_sandbox *record)
 	return 0;
 }
 
-/* Before it is said that there is no room: are all that take it still there? */
-static void settle_all(struct api_server *server)
+void sandboxes_settle(struct api_server *server)
 {
 	const struct store_sandbox_filter filter = {.states = STORE_SANDBOX_LIVE, .limit = 10000};
 	json_t *ids = json_array(), *id;
@@ -209,7 +208,7 @@ static int add(
 
 	if (r != -EEXIST && r != -EDQUOT && r != -ENOSPC && r != STORE_OVER_LIMIT)
 		return r;
-	settle_all(server);
+	sandboxes_settle(server);
 	return store_sandbox_add(server->store, record, &server->quota, q->replay, taken, err);
 }
 

@@ -25,6 +25,7 @@ void api_changed(struct api_server *server)
 	server->changes++;
 	pthread_cond_broadcast(&server->changed);
 	pthread_mutex_unlock(&server->lock);
+	builds_look(server);
 }
 
 void api_active(struct api_server *server, struct MHD_Connection *connection)

@@ -393,6 +393,7 @@ void api_stop(struct api_server *server)
 	builds_stop(server);
 	spares_stop(server);
 	watch_stop(server);
+	builds_free(server);
 	if (server->socket_path[0])
 		unlink(server->socket_path);
 	store_close(server->store);

@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 
 #define FOLDER       "/.build"
-#define MEMORY_LEAST 1024u
 /* Of the machine's memory, what is not the new root's disk: programs, and the uploads' disk. */
 #define MEMORY_WORK  512u
 #define UPLOADS_MIB  256u
@@ -54,7 +53,9 @@ static uint32_t memory_mib(const struct work *w)
 {
 	uint32_t asked = w->machine->memory_mib;
 
-	return !asked ? IMAGE_BUILD_MEMORY_MIB : asked < MEMORY_LEAST ? MEMORY_LEAST : asked;
+	return !asked                             ? IMAGE_BUILD_MEMORY_MIB
+	       : asked < IMAGE_BUILD_MEMORY_LEAST ? IMAGE_BUILD_MEMORY_LEAST
+						  : asked;
 }
 
 /* --- what goes in --- */

@@ -33,9 +33,10 @@ enum image_build_state {
 };
 const char *image_build_state_name(enum image_build_state state);
 
-#define IMAGE_LOG_MOST         (4u << 20)
-#define IMAGE_BUILD_MEMORY_MIB 4096u /* of the machine; the layers in the making are in it */
-#define IMAGE_BUILD_TIMEOUT_MS (INT64_C(3600) * 1000)
+#define IMAGE_LOG_MOST           (4u << 20)
+#define IMAGE_BUILD_MEMORY_MIB   4096u /* of the machine; the layers in the making are in it */
+#define IMAGE_BUILD_MEMORY_LEAST 1024u
+#define IMAGE_BUILD_TIMEOUT_MS   (INT64_C(3600) * 1000)
 
 struct image_build;
 

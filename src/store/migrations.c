@@ -248,6 +248,16 @@ static const char *const migrations[] = {
 	/* 14: how much the answers that are kept for each key take */
 	"ALTER TABLE replay ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"
 	"CREATE INDEX replay_size ON replay (owner, created_ms, bytes);",
+
+	/* 15: builds of images that are under way */
+	"CREATE TABLE build ("
+	" name TEXT PRIMARY KEY," /* of the image: one at a time */
+	" owner TEXT NOT NULL,"
+	" server TEXT NOT NULL,"
+	" state INTEGER NOT NULL," /* 0 waits, 1 claims its room, 2 has it */
+	" vcpu INTEGER NOT NULL,"
+	" memory_mib INTEGER NOT NULL,"
+	" created_ms INTEGER NOT NULL) WITHOUT ROWID;",
 };
 
 int store_migrate(struct store *store, struct error *err)

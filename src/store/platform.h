@@ -90,7 +90,8 @@ struct store_sandbox {
 void store_sandbox_fini(struct store_sandbox *sandbox);
 
 struct store_quota {
-	uint64_t sandboxes, memory_mib; /* of all that are not stopped */
+	/* of all that are not stopped; memory and CPUs of builds (builds.h) too */
+	uint64_t sandboxes, memory_mib;
 	/* and of those of one key; 0: no ceiling */
 	uint64_t vcpu, key_sandboxes, key_memory_mib, key_vcpu;
 	uint64_t reserved; /* CPUs set aside for sandboxes that have one each; 0: none */

@@ -78,6 +78,10 @@ int store_seat(struct store *store, const struct store_sandbox *sandbox, uint64_
 	uint32_t *out, char *taken, struct error *err);
 int store_check_room(struct store *store, const struct store_sandbox *sandbox,
 	const struct store_quota *quota, char *taken, struct error *err);
+/* Within a transaction: add what builds of images have or claim; no build claims any more. */
+int store_build_totals(
+	struct store *store, const char *owner, struct store_quota *out, struct error *err);
+int store_build_unclaim(struct store *store, struct error *err);
 
 /* Add to the chain, within a transaction. */
 int store_append(

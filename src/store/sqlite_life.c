@@ -95,6 +95,10 @@ static int restart(struct store *store, const struct store_sandbox *sandbox, con
 		" WHERE id = ? AND state = 1",
 		"s", sandbox->id);
 
+	/* the room that a running one has is its own: a build that waits for room has no claim to
+	 * it */
+	if (!r && sqlite3_changes(store->db) > 0)
+		r = store_build_unclaim(store, err);
 	if (!r)
 		r = store_execute(store, err,
 			"UPDATE sandbox SET state = 3 WHERE id = ? AND (state = 1 OR state = 3)"

@@ -87,7 +87,7 @@ static int totals(
 			.key_vcpu = (uint64_t)sqlite3_column_int64(s, 5),
 			.reserved = (uint64_t)sqlite3_column_int64(s, 6)};
 	store_done(store, s);
-	return r;
+	return r ? r : store_build_totals(store, owner, out, err);
 }
 
 int store_check_name(

@@ -14,13 +14,8 @@ from typing import Any
 
 import pytest
 
+from building import BUILDS, FAILS, HANGS, build, get, recipe, script
 from serving import Answer, Server, make_home
-
-# what a build machine gives: bytes with the mark of the file system at its place
-IMAGE = "report " + '"' + "a" * 1024 + "\\xe2\\xe1\\xf5\\xe0" + "b" * 64 + '"'
-BUILDS = f'exec "*/.build/driver" stdout "hello\\nworld\\n" stderr "a warning\\n" {IMAGE}\n'
-FAILS = 'exec "*/.build/driver" stderr "no such package\\nthis step failed\\n" exit 10\n'
-HANGS = 'exec "*/.build/driver" stdout "begun\\n" hang\n'
 
 
 @pytest.fixture
@@ -33,26 +28,10 @@ def building(own_server: Callable[..., Server]) -> Iterator[Server]:
     yield server
 
 
-def script(server: Server, text: str) -> None:
-    (server.home / "script").write_text(text)
-
-
-def build(server: Server, wait: int = 60, **fields: Any) -> Answer:
-    return server.ask("POST", "/v1/images", fields, headers={"Prefer": f"wait={wait}"})
-
-
 def ready(server: Server, **fields: Any) -> Any:
     answer = build(server, **fields)
     assert answer.json.get("state") == "ready", answer.body
     return answer.json
-
-
-def recipe(text: str) -> dict[str, list[str]]:
-    return {"commands": [text]}
-
-
-def get(server: Server, image: str) -> Any:
-    return server.ask("GET", f"/v1/images/{image}").json
 
 
 def followed(server: Server, image: str) -> list[Any]:
@@ -266,8 +245,8 @@ def test_keys_take_turns(own_server: Callable[..., Server], tmp_path: Path) -> N
         body = {"name": name, "recipe": recipe(name)}
         return server.ask("POST", "/v1/images", body, key=other)
 
-    # a name is somebody's as soon as it is being built
-    assert (ask("b").status, ask("b").code) == (409, "name_taken")
+    # whose a name is, is not known before its build has ended
+    assert (ask("b").status, ask("b").code) == (409, "build_in_progress")
     third = ask("d")
     assert third.status == 201, third.body
     assert ask("e").code == "build_in_progress"
