@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import io
 import json
 import socket
+import struct
 import sys
 import tarfile
 import threading
@@ -23,6 +25,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 TRICKLE_S = 0.05
+MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
+OPCODES = {"json": TEXT, "text": TEXT, "bytes": BINARY, "close": CLOSE, "ping": PING, "pong": PONG}
 
 
 class Script:
@@ -131,6 +136,28 @@ def body_of(answer: dict[str, Any]) -> tuple[bytes, str]:
     )
 
 
+def content_of(name: str, value: Any) -> bytes:
+    """What a message of a script holds, by the name of its kind."""
+    if name == "json":
+        return json.dumps(value).encode()
+    if name == "close":
+        return b"" if value is None else struct.pack("!H", value)
+    if isinstance(value, dict):
+        return value["repeated"].encode() * value["times"]
+    return str(value).encode()
+
+
+def frame(opcode: int, data: bytes) -> bytes:
+    head = bytes([0x80 | opcode])
+    if len(data) < 126:
+        head += bytes([len(data)])
+    elif len(data) < 65536:
+        head += struct.pack("!BH", 126, len(data))
+    else:
+        head += struct.pack("!BQ", 127, len(data))
+    return head + data
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Scripted
@@ -187,6 +214,10 @@ class Handler(BaseHTTPRequestHandler):
         if answer.get("drop"):
             self.close_connection = True
             return
+        if "socket" in answer:
+            self.close_connection = True
+            self.talk(answer)
+            return
         body, kind = body_of(answer)
         self.send_response(answer.get("status", 200))
         self.send_header("Content-Type", kind)
@@ -212,6 +243,67 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b" ")
             self.wfile.flush()
             time.sleep(TRICKLE_S)
+
+    def talk(self, answer: dict[str, Any]) -> None:
+        """A WebSocket: what is said, and what must be heard, one after the other."""
+        key = self.headers.get("Sec-WebSocket-Key", "")
+        digest = hashlib.sha1((key + MAGIC).encode()).digest()
+        headers = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Accept": base64.b64encode(digest).decode(),
+            **answer.get("headers", {}),
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items() if value)
+        said = f"HTTP/1.1 101 Switching Protocols\r\n{lines}\r\n".encode()
+        for step in answer["socket"]:
+            ((name, value),) = step.items()
+            if name == "hears":
+                self.wfile.write(said)
+                said = b""
+                if not self.hears(value):
+                    break
+            elif name == "raw":
+                said += bytes.fromhex(value)
+            else:
+                said += frame(OPCODES[name], content_of(name, value))
+        self.wfile.write(said)
+        self.connection.shutdown(socket.SHUT_WR)
+        while self.rfile.read(65536):
+            pass  # a socket that is closed with bytes unread takes back what it has sent
+
+    def hears(self, wanted: dict[str, Any]) -> bool:
+        """Whether the next message of the client is the one that is wanted."""
+        ((name, value),) = wanted.items()
+        opcode, heard = self.message()
+        if opcode == PONG and name != "pong":
+            opcode, heard = self.message()
+        right = opcode == OPCODES[name]
+        if right and name == "json":
+            right = json.loads(heard) == value
+        elif right:
+            right = heard == content_of(name, value)
+        if not right:
+            with self.server.script.lock:
+                self.server.script.problems.append(
+                    f"heard {opcode} {heard[:200]!r}, should be {wanted}"
+                )
+        return right
+
+    def message(self) -> tuple[int, bytes]:
+        """A whole message, which a client sends in one frame and masks."""
+        head = self.rfile.read(2)
+        if len(head) < 2:
+            return 0, b"the end"
+        if head[0] & 0xF0 != 0x80 or not head[1] & 0x80:
+            return 0, b"not masked, or not whole"
+        count = head[1] & 0x7F
+        if count >= 126:
+            count = int.from_bytes(self.rfile.read(2 if count == 126 else 8), "big")
+        mask = self.rfile.read(4)
+        return head[0] & 15, bytes(
+            byte ^ mask[at % 4] for at, byte in enumerate(self.rfile.read(count))
+        )
 
 
 class Scripted(ThreadingHTTPServer):

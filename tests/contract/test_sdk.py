@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,6 +152,50 @@ def test_a_unix_socket(own_server: Callable[..., Server], tmp_path: Path) -> Non
         runtime.sandboxes.create(memory_mib=128) as box,
     ):
         assert box.exec(["echo", "hi"]).stdout == "hi\n"
+        with box.terminal(command="echo there; exit 4") as terminal:
+            assert b"".join(terminal) == b"there\r\n"
+        assert terminal.exit_code == 4
+
+
+@pytest.fixture
+def secure(
+    own_server: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Server, Path]:
+    """A server with a certificate that this process knows; the certificate."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*make, *names, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    server = own_server()
+    assert server.stop() == 0
+    server.start("--tls-cert", str(cert), "--tls-key", str(key))
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    return server, cert
+
+
+def test_a_terminal_over_tls_with_two_threads(secure: tuple[Server, Path]) -> None:
+    from sealmark import Runtime
+
+    server, _ = secure
+    lines = 300
+    seen: list[bytes] = []
+    with (
+        Runtime(server.key, f"https://127.0.0.1:{server.port}") as runtime,
+        runtime.sandboxes.create(memory_mib=128) as box,
+        box.terminal(command="stty -echo; echo began; exec cat") as terminal,
+    ):
+        while b"began" not in b"".join(seen):
+            seen.append(terminal.recv(timeout=60) or b"")
+        reader = threading.Thread(target=lambda: seen.extend(terminal))
+        reader.start()
+        for number in range(lines):
+            terminal.write(f"{number:0900}\n")
+        terminal.write(b"\x04")
+        reader.join(120)
+        assert not reader.is_alive(), "the terminal has not ended"
+    assert terminal.exit_code == 0
+    expected = ["began", *(f"{number:0900}" for number in range(lines))]
+    assert b"".join(seen).decode().split() == expected
 
 
 # --- TypeScript -------------------------------------------------------------------------------
@@ -188,6 +233,43 @@ def test_more_students_than_there_is_room_for_in_typescript(
     server = own_server("--sandboxes", "2")
     out = run(server, "node", typescript / "course.js", 6)
     assert out == "".join(f"student {i}\n" for i in range(6)) + "0 left\n"
+
+
+TERMINAL_OVER_TLS = """
+const { Runtime } = await import(process.argv[1]);
+const box = await new Runtime().sandboxes.create({ memoryMiB: 128 });
+const terminal = await box.terminal({ command: "stty -echo; echo began; exec cat" });
+let text = "";
+const reading = (async () => {
+  for await (const piece of terminal) text += Buffer.from(piece).toString();
+})();
+while (!text.includes("began")) await new Promise((resolve) => setTimeout(resolve, 10));
+for (let number = 0; number < 300; number++) await terminal.write(`${number}`.repeat(100) + "\\n");
+await terminal.write("\\x04");
+await reading;
+await terminal.close();
+await box.close();
+let expected = "began\\r\\n";
+for (let number = 0; number < 300; number++) expected += `${number}`.repeat(100) + "\\r\\n";
+console.log(terminal.exitCode, text === expected);
+"""
+
+
+def test_a_terminal_over_tls_in_typescript(secure: tuple[Server, Path], typescript: Path) -> None:
+    server, cert = secure
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", TERMINAL_OVER_TLS, "--"]
+        + [typescript.parent / "src" / "index.js"],
+        env={
+            **environment(server),
+            "SEALMARK_API_URL": f"https://127.0.0.1:{server.port}",
+            "NODE_EXTRA_CA_CERTS": str(cert),
+        },
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+    assert (done.returncode, done.stdout) == (0, "0 true\n"), done.stderr
 
 
 # --- images -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 import asyncio
 import base64
+import contextlib
 import dataclasses
 import re
 import tempfile
@@ -129,6 +130,15 @@ class Client:
             }
         if kind == "Process":
             return {"id": result.id, "state": result.state, "exitCode": result.exit_code}
+        if kind == "Terminal":
+            return {
+                "processId": result.process_id,
+                "state": result.state,
+                "exitCode": result.exit_code,
+            }
+        if kind == "Watch":
+            names = "id path cursor exit_reason paused incomplete notices"
+            return {camel(name): getattr(result, name) for name in names.split()}
         if kind == "Image":
             return {**plain(result), "tags": list(result.tags)}
         if kind == "Page":
@@ -238,6 +248,92 @@ class Client:
 
     def call_process_resize(self, on: Any, args: dict[str, Any]) -> Any:
         return self.do(on.resize(args["cols"], args["rows"]))
+
+    def call_terminal(self, on: Any, args: dict[str, Any]) -> Any:
+        return self.do(on.terminal(**self.options(args)))
+
+    def call_attach(self, on: Any, args: dict[str, Any]) -> Any:
+        """A terminal of a process that was spawned."""
+        make = sealmark.AsyncSandbox if self.asynchronous else sealmark.Sandbox
+        box = make(self.runtime._transport, {"id": on.sandbox_id, "state": "running"})
+        return self.do(box.terminal(process_id=on.id, **args))
+
+    def call_terminal_show(self, on: Any, args: dict[str, Any]) -> Any:
+        return on
+
+    def call_terminal_write(self, on: Any, args: dict[str, Any]) -> Any:
+        return self.do(on.write(b"\0" * args["zeros"] if "zeros" in args else args["text"]))
+
+    def call_terminal_resize(self, on: Any, args: dict[str, Any]) -> Any:
+        return self.do(on.resize(args["cols"], args["rows"]))
+
+    def call_terminal_recv(self, on: Any, args: dict[str, Any]) -> Any:
+        timeout = args["timeoutMs"] / 1000 if "timeoutMs" in args else None
+        piece = self.do(on.recv(timeout=timeout))
+        return None if piece is None else piece.decode()
+
+    def call_terminal_until(self, on: Any, args: dict[str, Any]) -> Any:
+        """Reads until the text has come."""
+        seen = b""
+        while args["text"].encode() not in seen:
+            piece = self.do(on.recv(timeout=60))
+            assert piece is not None, seen
+            seen += piece
+        return None
+
+    def call_terminal_rest(self, on: Any, args: dict[str, Any]) -> Any:
+        return b"".join(self.all(on)).decode()
+
+    def call_terminal_count(self, on: Any, args: dict[str, Any]) -> Any:
+        return sum(len(piece) for piece in self.all(on))
+
+    def call_terminal_close(self, on: Any, args: dict[str, Any]) -> Any:
+        return self.do(on.close())
+
+    def call_watch_show(self, on: Any, args: dict[str, Any]) -> Any:
+        return on
+
+    def call_watch_events(self, on: Any, args: dict[str, Any]) -> Any:
+        return self.all(on)
+
+    def call_watch_first(self, on: Any, args: dict[str, Any]) -> Any:
+        """The first event of a reader who then leaves; of one path, if it is named."""
+
+        def wanted(event: Any) -> bool:
+            return event.path == args.get("path", event.path)
+
+        async def asynchronous() -> Any:
+            async with contextlib.aclosing(on.events()) as events:
+                async for event in events:
+                    if wanted(event):
+                        return event
+
+        if self.loop:
+            return self.loop.run_until_complete(asynchronous())
+        with contextlib.closing(on.events()) as events:
+            return next(event for event in events if wanted(event))
+
+    def call_watch_get_new_events(self, on: Any, args: dict[str, Any]) -> Any:
+        return self.do(on.get_new_events(**self.options(args)))
+
+    def call_watch_stop(self, on: Any, args: dict[str, Any]) -> Any:
+        return self.do(on.stop())
+
+    def call_watch_block(self, on: Any, args: dict[str, Any]) -> Any:
+        async def asynchronous() -> None:
+            async with on:
+                pass
+
+        if self.loop:
+            return self.loop.run_until_complete(asynchronous())
+        with on:
+            return None
+
+    def call_files_watches_list(self, on: Any, args: dict[str, Any]) -> Any:
+        return self.do(on.files.watches.list())
+
+    def call_files_watches_stop(self, on: Any, args: dict[str, Any]) -> Any:
+        return self.do(on.files.watches.stop(args["id"]))
 
     def call_files_write(self, on: Any, args: dict[str, Any]) -> Any:
         data = b"\0" * args["zeros"] if "zeros" in args else args["text"]

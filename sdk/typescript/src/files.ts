@@ -10,6 +10,7 @@ import { change, modeText, PIECE_BYTES, type Request, segment } from "./protocol
 import { boolean, fileEntry, type FileEntry, integer, records, text } from "./records.js";
 import type { Transport } from "./transport.js";
 import { attempt } from "./wait.js";
+import { type Watch, Watches, type WatchOptions } from "./watches.js";
 
 const MAX_READ_BYTES = 256 << 20;
 const ABORT_MS = 5_000;
@@ -26,6 +27,7 @@ export interface CopyOptions {
 
 /** `sandbox.files`. Paths are absolute; the rights are those of the sandbox's user. */
 export class Files {
+  readonly watches: Watches;
   readonly #transport: Transport;
   readonly #base: string;
 
@@ -33,6 +35,7 @@ export class Files {
   constructor(transport: Transport, sandboxId: string) {
     this.#transport = transport;
     this.#base = `/v1/sandboxes/${segment(sandboxId)}`;
+    this.watches = new Watches(transport, sandboxId);
   }
 
   /**
@@ -191,6 +194,15 @@ export class Files {
 
   #change(verb: string, body: Json): Promise<Json> {
     return this.#transport.json(change("POST", `${this.#base}/files:${verb}`, { body }));
+  }
+
+  /**
+   * Begins to watch a folder; iterate over the watch for what changes in it. Throws NotFoundError
+   * (`file_not_found`), ConflictError (`not_a_directory`), PermissionDeniedError,
+   * ServiceUnavailableError (`guest_busy`: 16 run already).
+   */
+  watch(path: string, options: WatchOptions = {}): Promise<Watch> {
+    return this.watches.start(path, options);
   }
 
   /**

@@ -27,6 +27,7 @@ export type {
   CommandResult,
   Exited,
   FileEntry,
+  FileEvent,
   Image,
   LogLine,
   Output,
@@ -36,4 +37,6 @@ export type {
 export { type ListOptions, Runtime, Runtime as Sealmark, Sandboxes, type UsageOptions } from "./runtime.js";
 export { type ExecOptions, Sandbox, type SpawnOptions, type WaitState } from "./sandbox.js";
 export type { RuntimeOptions, Settings } from "./settings.js";
+export { Terminal, type TerminalOptions } from "./terminal.js";
 export { VERSION } from "./version.js";
+export { Watch, Watches, type WatchOptions } from "./watches.js";

@@ -125,6 +125,24 @@ export function fileEntry(answer: unknown): FileEntry {
   };
 }
 
+/** A change in a folder that is watched; `oldPath` is what was renamed to `path`. */
+export interface FileEvent {
+  /** create, write, remove, rename or chmod. */
+  type: string;
+  path: string;
+  isDir: boolean;
+  oldPath: string | null;
+}
+
+export function fileEvent(answer: Json): FileEvent {
+  return {
+    type: text(answer, "type"),
+    path: text(answer, "path"),
+    isDir: boolean(answer, "isDir"),
+    oldPath: optionalText(answer, "oldPath"),
+  };
+}
+
 /** A version of an image; `info` is its whole record. */
 export interface Image {
   id: string;

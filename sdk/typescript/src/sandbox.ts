@@ -22,6 +22,7 @@ import {
 } from "./records.js";
 import { Runtime } from "./runtime.js";
 import type { RuntimeOptions } from "./settings.js";
+import { Terminal, type TerminalOptions } from "./terminal.js";
 import type { Transport } from "./transport.js";
 import { attempt } from "./wait.js";
 
@@ -278,6 +279,14 @@ export class Sandbox {
     };
     const info = await this.#transport.json(change("POST", this.#path("/processes"), { body }));
     return new Process(this.#transport, this.id, info);
+  }
+
+  /**
+   * Opens a terminal of a login shell, to type in and read while it runs; the end of an `await using`
+   * block hangs it up. Throws NotFoundError, ConflictError (`sandbox_stopped`, ...), ConnectionError.
+   */
+  terminal(options: TerminalOptions = {}): Promise<Terminal> {
+    return Terminal.open(this.#transport, this.id, options);
   }
 
   /** Those that were spawned. */

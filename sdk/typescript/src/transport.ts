@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 - sends requests, again where that is safe; reads within limits.
 
 import { CAPACITY_CODES, ConnectionError, errorOfAnswer, SealmarkError } from "./errors.js";
+import { Handshake } from "./frames.js";
 import { isRecord, type Json } from "./json.js";
 import {
   ANSWER_BYTES,
@@ -15,8 +16,9 @@ import {
   target,
 } from "./protocol.js";
 import type { Settings } from "./settings.js";
-import { socketFetch } from "./socket.js";
+import { socketFetch, socketUpgrade } from "./socket.js";
 import { sleep } from "./wait.js";
+import { MessageSocket } from "./websocket.js";
 
 /** The global fetch gives up on silence after five minutes. */
 const FETCH_SILENCE_MS = 240_000;
@@ -128,6 +130,39 @@ export class Transport {
         await sleep(capacityDelay(error, attempt, left), request.signal);
       }
     }
+  }
+
+  /** A WebSocket; sent again only if the server refused it, or was not reached. */
+  socket(request: Request): Promise<MessageSocket> {
+    return this.#again(request, async () => {
+      const { baseUrl, socketPath, timeoutMs } = this.settings;
+      const handshake = new Handshake();
+      const limit = new Limit(request.timeoutMs ?? timeoutMs, request.signal);
+      try {
+        const opened = await socketUpgrade(baseUrl + target(request), socketPath, {
+          method: request.method,
+          headers: { ...headers(request, this.settings.authorization()), ...handshake.headers() },
+          body: undefined,
+          signal: limit.controller.signal,
+        });
+        if (opened instanceof Response) {
+          const body = await this.#read({ response: opened, limit }, ERROR_BYTES);
+          throw errorOfAnswer(opened.status, opened.headers, body);
+        }
+        const socket = new MessageSocket(opened.socket, opened.head, timeoutMs);
+        try {
+          handshake.check(opened.headers);
+        } catch (error) {
+          opened.socket.destroy();
+          throw error;
+        }
+        return socket;
+      } catch (error) {
+        throw error instanceof SealmarkError ? error : this.#failure(error, limit);
+      } finally {
+        limit.end();
+      }
+    });
   }
 
   /** Sends it until it is answered or must not be sent again. */

@@ -27,7 +27,9 @@ import {
   SealmarkError,
   ServiceUnavailableError,
   type SpawnOptions,
+  Terminal,
   type WaitState,
+  Watch,
 } from "../src/index.js";
 import { Transport } from "../src/transport.js";
 
@@ -141,6 +143,14 @@ function shown(result: unknown): unknown {
     return { ...result.info, id, state, name, labels, expiresAt, stopReason, ...charged, ...held };
   }
   if (result instanceof Process) return { id: result.id, state: result.state, exitCode: result.exitCode };
+  if (result instanceof Terminal) {
+    return { processId: result.processId, state: result.state, exitCode: result.exitCode };
+  }
+  if (result instanceof Watch) {
+    const { id, path, cursor, exitReason, paused, incomplete, notices } = result;
+    return { id, path, cursor, exitReason, paused, incomplete, notices: [...notices] };
+  }
+  if (Array.isArray(result)) return result.map(shown);
   if (result instanceof Uint8Array) return { base64: Buffer.from(result).toString("base64") };
   return result;
 }
@@ -180,9 +190,11 @@ interface Args {
   tag: string;
   text: string;
   throws?: boolean;
+  timeoutMs?: number;
   timeoutSeconds: number;
   to: string;
   tree: Record<string, string>;
+  waitMs?: number;
   zeros?: number;
 }
 
@@ -219,9 +231,71 @@ export class Client {
     return found;
   }
 
+  async #terminal(verb: string | undefined, terminal: unknown, args: Args & Json): Promise<unknown> {
+    assert.ok(terminal instanceof Terminal);
+    const { timeoutMs } = args;
+    const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+    switch (verb) {
+      case "show":
+        return terminal;
+      case "write":
+        return terminal.write(args.zeros === undefined ? args.text : new Uint8Array(args.zeros));
+      case "resize":
+        return terminal.resize(args.cols, args.rows);
+      case "recv": {
+        const piece = await terminal.recv({ timeoutMs });
+        return piece && decode(piece);
+      }
+      case "until": {
+        // reads until the text has come
+        for (let seen = ""; !seen.includes(args.text); ) {
+          const piece = await terminal.recv({ timeoutMs: 60_000 });
+          assert.ok(piece, seen);
+          seen += decode(piece);
+        }
+        return;
+      }
+      case "rest":
+        return decode(Buffer.concat(await all(terminal)));
+      case "count":
+        return (await all(terminal)).reduce((sum, piece) => sum + piece.length, 0);
+      case "close":
+        return terminal.close();
+      default:
+        throw new Error(`no call is named terminal.${verb}`);
+    }
+  }
+
+  async #watch(verb: string | undefined, watch: unknown, args: Args & Json): Promise<unknown> {
+    assert.ok(watch instanceof Watch);
+    const { waitMs } = args;
+    switch (verb) {
+      case "show":
+        return watch;
+      case "events":
+        return all(watch);
+      case "first":
+        // the first event of a reader who then leaves; of one path, if it is named
+        for await (const event of watch) if (event.path === (args.path ?? event.path)) return event;
+        throw new Error("no event came");
+      case "getNewEvents":
+        return watch.getNewEvents({ waitMs });
+      case "stop":
+        return watch.stop();
+      case "block":
+        return watch[Symbol.asyncDispose]();
+      default:
+        throw new Error(`no call is named watch.${verb}`);
+    }
+  }
+
   async #call(step: Step, args: Args & Json): Promise<unknown> {
     const { sandboxes, images } = this.#runtime;
     const [area, verb] = step.call.split(".");
+    if (area === "terminal" && verb) return this.#terminal(verb, this.#on(step), args);
+    if (area === "watch") return this.#watch(verb, this.#on(step), args);
+    if (step.call === "files.watches.list") return this.#box(step).files.watches.list();
+    if (step.call === "files.watches.stop") return this.#box(step).files.watches.stop(args.id);
     if (area === "files") return this.#file(verb, this.#box(step), args);
     switch (step.call) {
       case "me":
@@ -248,6 +322,14 @@ export class Client {
           this.#box(step).execStream(args.argv ?? args.command ?? "", args as object),
         );
         return events;
+      }
+      case "terminal":
+        return this.#box(step).terminal(args as object);
+      case "attach": {
+        // a terminal of a process that was spawned
+        const { id, sandboxId } = this.#process(step);
+        const box = new Sandbox(new Transport(this.#runtime.settings), { id: sandboxId, state: "running" });
+        return box.terminal({ ...(args as object), processId: id });
       }
       case "spawn":
         return this.#box(step).spawn(args.argv ?? args.command ?? "", args as SpawnOptions);
@@ -361,6 +443,10 @@ export class Client {
         return files.chmod(args.path, octal(args.mode) ?? 0);
       case "remove":
         return files.remove(args.path, { recursive: args.recursive });
+      case "watch": {
+        const { path, ...options } = args;
+        return files.watch(path, options as object);
+      }
       case "upload":
         return temporary(async (folder) => {
           await fill(folder, args.tree, args.link);

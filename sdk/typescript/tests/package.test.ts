@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import * as fs from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -18,9 +19,10 @@ import {
   ConnectionError,
   InvalidRequestError,
   Runtime,
-  type Sandbox,
+  Sandbox,
   SealmarkError,
 } from "../src/index.js";
+import { Frames, type Message } from "../src/frames.js";
 import { capacityDelay, change, Lines, pause, retryDelay } from "../src/protocol.js";
 import { Collector, KEPT_BYTES } from "../src/records.js";
 import { Settings } from "../src/settings.js";
@@ -345,4 +347,64 @@ test("noise is no archive, and no crash", async () => {
       if (!(error instanceof SealmarkError)) throw error;
     });
   }
+});
+
+test("frames say the same in any pieces", () => {
+  const letter = Buffer.from("\u00fc");
+  const sent = [
+    Buffer.from([0x02, 1, letter[0] ?? 0, 0x89, 1, 7, 0x80, 1, letter[1] ?? 0]),
+    Buffer.from([0x82, 126, 0, 126, ...Buffer.alloc(126, 1)]),
+    Buffer.from([0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0, ...Buffer.alloc(65536, 2)]),
+    Buffer.from([0x81, 0, 0x88, 2, 3, 0xe8, 0xff, 0xff]),
+  ];
+  const whole = Buffer.concat(sent);
+  for (const size of [1, 2, 3, 7, 130, 4096, whole.length]) {
+    const frames = new Frames();
+    const out: Message[] = [];
+    for (let at = 0; at < whole.length; at += size) out.push(...frames.feed(whole.subarray(at, at + size)));
+    assert.deepEqual(
+      out.map(({ kind, data }) => [kind, data.length, data[0]]),
+      [
+        ["ping", 1, 7],
+        ["binary", 2, letter[0]],
+        ["binary", 126, 1],
+        ["binary", 65536, 2],
+        ["text", 0, undefined],
+        ["close", 2, 3],
+      ],
+    );
+  }
+});
+
+test("closing a terminal ends the wait of its reader, whatever the server does", { timeout: 60_000 }, async () => {
+  const heard: Buffer[] = [];
+  const server = createServer();
+  server.on("upgrade", (request, socket) => {
+    const key = `${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
+    const accept = createHash("sha1").update(key).digest("base64");
+    const ready = Buffer.from(JSON.stringify({ type: "ready", processId: "p1" }));
+    socket.write(
+      "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+        `Sec-WebSocket-Accept: ${accept}\r\n\r\n`,
+    );
+    socket.write(Buffer.concat([Buffer.from([0x81, ready.length]), ready]));
+    socket.on("data", (piece: Buffer) => heard.push(piece)); // and no answer
+    socket.on("end", () => socket.end());
+    socket.on("error", () => undefined);
+  });
+  await new Promise<void>((resolve) => server.listen(0, () => resolve()));
+  const { port } = server.address() as AddressInfo;
+  const runtime = new Runtime({ apiKey: "k", baseUrl: `http://localhost:${port}` });
+  const box = new Sandbox(new Transport(runtime.settings), { id: "b1", state: "running" });
+  const terminal = await box.terminal();
+  const reading = terminal.recv();
+  await terminal.close();
+  assert.equal(await reading, null);
+  assert.equal(Buffer.concat(heard)[0], 0x88, "it said goodbye");
+  await assert.rejects(terminal.write("x"), { code: "closed" });
+  const controller = new AbortController();
+  controller.abort(new Error("enough"));
+  await assert.rejects(box.terminal({ signal: controller.signal }), { message: "enough" });
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
 });

@@ -16,6 +16,8 @@ from ._async._page import AsyncPage
 from ._async._processes import AsyncProcess
 from ._async._runtime import AsyncRuntime, AsyncSandboxes
 from ._async._sandbox import AsyncSandbox
+from ._async._terminal import AsyncTerminal
+from ._async._watches import AsyncWatch, AsyncWatches
 from ._errors import (
     ArchiveError,
     AuthenticationError,
@@ -36,6 +38,7 @@ from ._records import (
     Event,
     Exited,
     FileEntry,
+    FileEvent,
     Image,
     LogLine,
     Output,
@@ -49,6 +52,8 @@ from ._sync._page import Page
 from ._sync._processes import Process
 from ._sync._runtime import Runtime, Sandboxes
 from ._sync._sandbox import Sandbox
+from ._sync._terminal import Terminal
+from ._sync._watches import Watch, Watches
 from ._version import VERSION
 
 Sealmark = Runtime
@@ -65,6 +70,9 @@ __all__ = [
     "AsyncSandbox",
     "AsyncSandboxes",
     "AsyncSealmark",
+    "AsyncTerminal",
+    "AsyncWatch",
+    "AsyncWatches",
     "AuthenticationError",
     "BuildError",
     "CommandError",
@@ -75,6 +83,7 @@ __all__ = [
     "Event",
     "Exited",
     "FileEntry",
+    "FileEvent",
     "Files",
     "Image",
     "Images",
@@ -95,6 +104,9 @@ __all__ = [
     "ServiceUnavailableError",
     "Settings",
     "Started",
+    "Terminal",
     "Truncated",
+    "Watch",
+    "Watches",
     "__version__",
 ]

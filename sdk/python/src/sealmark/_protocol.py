@@ -50,6 +50,7 @@ class Request:
     ends: bool = False  # timeout_s is for all the waits for a stream's pieces together
     accept: str = "application/json"
     once: bool = False  # a second attempt could do it twice
+    upgrade: dict[str, str] | None = None  # headers that ask for another protocol
 
     def target(self) -> str:
         """Path and query."""
@@ -91,6 +92,7 @@ class Request:
             out["Idempotency-Key"] = self.key
         if self.wait_s is not None:
             out["Prefer"] = f"wait={self.wait_s}"
+        out.update(self.upgrade or {})
         return out
 
 

@@ -152,6 +152,29 @@ class FileEntry:
 
 
 @dataclass(frozen=True)
+class FileEvent:
+    """A change in a folder that is watched; `old_path` is what was renamed to `path`.
+
+    `type` is create, write, remove, rename or chmod.
+    """
+
+    type: str
+    path: str
+    is_dir: bool
+    old_path: str | None
+
+    @staticmethod
+    def of(answer: object) -> FileEvent:
+        fields = record(answer, "The event")
+        return FileEvent(
+            type=text(fields, "type"),
+            path=text(fields, "path"),
+            is_dir=boolean(fields, "isDir"),
+            old_path=optional_text(fields, "oldPath"),
+        )
+
+
+@dataclass(frozen=True)
 class Image:
     """A version of an image; `info` is its whole record.
 

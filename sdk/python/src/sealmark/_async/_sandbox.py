@@ -30,6 +30,7 @@ from .._records import (
 )
 from ._files import AsyncFiles
 from ._processes import AsyncProcess, passing
+from ._terminal import AsyncTerminal
 from ._transport import AsyncTransport
 from ._wait import CANCELLED_ANYWHERE, bounded, call
 
@@ -339,6 +340,40 @@ class AsyncSandbox:
             body["pty"] = {"cols": pty[0], "rows": pty[1]}
         info = await self._transport.json(change("POST", self._path("/processes"), body))
         return AsyncProcess(self._transport, self.id, info)
+
+    async def terminal(
+        self,
+        *,
+        cols: int | None = None,
+        rows: int | None = None,
+        command: str | None = None,
+        cwd: str | None = None,
+        user: User | None = None,
+        process_id: str | None = None,
+    ) -> AsyncTerminal:
+        """Opens a terminal of a login shell, to type in and read while it runs.
+
+        Args:
+            cols, rows: its size in letters, 80 and 24 by default.
+            command: instead of the shell, run by bash.
+            cwd: where; by default the image's folder, `/workspace`.
+            user: "root" for root's rights; by default the sandbox's user.
+            process_id: a process that has a terminal (`spawn` with `pty`, or one that was cut
+                off), instead of a new one; then the size is set only if it is given.
+
+        It is a context manager, whose end hangs the shell up. Raises NotFoundError,
+        ConflictError (`sandbox_stopped`, ...), ConnectionError.
+        """
+        return await AsyncTerminal.open(
+            self._transport,
+            self.id,
+            cols=cols,
+            rows=rows,
+            command=command,
+            cwd=cwd,
+            user=user,
+            process_id=process_id,
+        )
 
     async def processes(self) -> list[AsyncProcess]:
         """Those that were spawned."""

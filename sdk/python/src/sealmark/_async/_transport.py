@@ -11,6 +11,7 @@ from typing import TypeVar
 import httpx
 
 from .._errors import CAPACITY_CODES, ConnectionError, SealmarkError, error_of_answer
+from .._frames import Handshake
 from .._protocol import (
     ANSWER_BYTES,
     ERROR_BYTES,
@@ -22,6 +23,7 @@ from .._protocol import (
 )
 from .._records import Json
 from .._settings import Settings
+from ._socket import AsyncSocket
 from ._wait import sleep
 
 T = TypeVar("T")
@@ -123,6 +125,22 @@ class AsyncTransport:
         for line in lines.finish():
             yield line
 
+    async def socket(self, request: Request) -> AsyncSocket:
+        """A WebSocket; sent again only if the server refused it, or was not reached."""
+
+        async def once() -> AsyncSocket:
+            handshake = Handshake()
+            request.upgrade = handshake.headers()
+            response = await self._open(request, self._deadline(request))
+            try:
+                handshake.check(response.status_code, response.headers)
+                return AsyncSocket(response, self.settings.timeout)
+            except BaseException:
+                await response.aclose()
+                raise
+
+        return await self._again(request, once)
+
     async def create(self, request: Request, wait_s: float | None) -> Json:
         """The same, and while there is no room it asks again until there is."""
         limit = self.settings.wait_for_capacity if wait_s is None else wait_s
@@ -173,6 +191,8 @@ class AsyncTransport:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _connection_error(error, self.settings) from error
         if 200 <= response.status_code < 300:
+            return response
+        if response.status_code == 101 and request.upgrade is not None:
             return response
         body = await self._read(response, ERROR_BYTES, deadline)
         raise error_of_answer(response.status_code, response.headers, body, time.time())

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -15,6 +16,16 @@ Lock = asyncio.Lock
 # A task that waits can be cancelled at any await, so its commands are read as streams: a command
 # ends when the reader of its stream goes away.
 CANCELLED_ANYWHERE = True
+
+
+@asynccontextmanager
+async def if_free(lock: Lock) -> AsyncGenerator[bool, None]:
+    """Holds the lock, unless somebody does: False."""
+    if lock.locked():
+        yield False
+        return
+    async with lock:
+        yield True
 
 
 async def sleep(seconds: float) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import IO
@@ -17,6 +17,7 @@ from .._protocol import PIECE_BYTES, Request, change, mode_text, segment, withou
 from .._records import FileEntry, Json, boolean, integer, records, text
 from ._transport import Transport
 from ._wait import bounded, in_thread
+from ._watches import EventName, Watch, Watches
 
 READ_BYTES = 256 << 20
 BYTES = "application/octet-stream"
@@ -40,6 +41,7 @@ class Files:
     def __init__(self, transport: Transport, sandbox_id: str) -> None:
         self._transport = transport
         self._base = f"/v1/sandboxes/{segment(sandbox_id)}"
+        self.watches = Watches(transport, sandbox_id)
 
     def read(self, path: str, *, max_bytes: int = READ_BYTES) -> bytes:
         """The content of a file of at most `max_bytes` (256 MiB); `download` takes larger ones.
@@ -174,6 +176,47 @@ class Files:
 
     def _change(self, verb: str, body: Json) -> Json:
         return self._transport.json(change("POST", f"{self._base}/files:{verb}", body))
+
+    def watch(
+        self,
+        path: str,
+        *,
+        recursive: bool = False,
+        events: Sequence[EventName] | None = None,
+        include: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        batch_ms: int | None = None,
+        timeout_ms: int | None = None,
+        max_watches: int | None = None,
+        id: str | None = None,
+    ) -> Watch:
+        """Begins to watch a folder; iterate over the watch for what changes in it.
+
+        Args:
+            recursive: and all folders below it.
+            events: what is wanted: create, write, remove, rename, chmod; by default all.
+            include, exclude: patterns, without a slash for names, with one for paths below the
+                folder, where `**` is any number of folders; folders that are excluded are not
+                watched.
+            batch_ms: changes are told together after so many milliseconds (50).
+            timeout_ms: its end, in milliseconds (3,600,000); 0 for none but the sandbox's.
+            max_watches: the most folders (1024).
+            id: of your choice: a-z, 0-9 and -.
+
+        Raises NotFoundError (`file_not_found`), ConflictError (`not_a_directory`),
+        PermissionDeniedError, ServiceUnavailableError (`guest_busy`: 16 run already).
+        """
+        return self.watches.start(
+            path,
+            recursive=recursive,
+            events=events,
+            include=include,
+            exclude=exclude,
+            batch_ms=batch_ms,
+            timeout_ms=timeout_ms,
+            max_watches=max_watches,
+            id=id,
+        )
 
     def upload(
         self,

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -16,6 +17,17 @@ Lock = threading.Lock
 # Only Ctrl-C ends a blocking call, so a command whose output nobody follows is one plain answer,
 # which is kept by the server and can be asked for again.
 CANCELLED_ANYWHERE = False
+
+
+@contextmanager
+def if_free(lock: threading.Lock) -> Generator[bool, None, None]:
+    """Holds the lock, unless somebody does: False."""
+    taken = lock.acquire(blocking=False)
+    try:
+        yield taken
+    finally:
+        if taken:
+            lock.release()
 
 
 def sleep(seconds: float) -> None:

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watches: what changes in a folder of a sandbox."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from types import TracebackType
+from typing import Literal, Self
+
+from .._errors import (
+    ConflictError,
+    ConnectionError,
+    NotFoundError,
+    SealmarkError,
+    error_of_object,
+)
+from .._protocol import Request, change, pause, segment, without_none
+from .._records import FileEvent, Json, boolean, integer, optional_text, records, text
+from ._processes import FOLLOW_S, passing
+from ._transport import Transport
+from ._wait import sleep
+
+EventName = Literal["create", "write", "remove", "rename", "chmod"]
+
+GRACE_S = 60.0
+NOTICES = 100  # kept of those that say that events are missing
+
+
+class Watch:
+    """A watch that runs in the sandbox, whoever reads it; as a context manager it ends with the
+    block.
+
+    Iterating gives each event once, as it happens, until the watch ends (`exit_reason`) or its
+    sandbox is paused (`paused`): then iterating again goes on where it was. The newest MiB of
+    events is kept for a reader who is late.
+    """
+
+    def __init__(self, transport: Transport, sandbox_id: str, info: Json) -> None:
+        self._transport = transport
+        self.sandbox_id = sandbox_id
+        self.info = info
+        """The record, as it was when the watch began or was listed."""
+        self.id = text(info, "id")
+        self.cursor = 0
+        """Where the next read begins."""
+        self.exit_reason: str | None = None
+        """stopped, timeout, root-removed or exited; None until its end was read."""
+        self.paused = False
+        """Whether iterating ended because the sandbox is paused."""
+        self.notices: list[Json] = []
+        """Why events are missing, the newest 100: `k` is overflow, lost or limit (folders)."""
+        self._pending: deque[FileEvent] = deque()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.id!r}, path={self.path!r})"
+
+    @property
+    def path(self) -> str | None:
+        return optional_text(self.info, "path")
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether events are missing: look at the folder itself."""
+        return bool(self.notices)
+
+    def _path(self, suffix: str = "") -> str:
+        base = f"/v1/sandboxes/{segment(self.sandbox_id)}/files/watches"
+        return f"{base}/{segment(self.id)}{suffix}"
+
+    def get_new_events(self, wait_ms: int = 0) -> list[FileEvent]:
+        """What there is that was not read; waits for some, at most so long (60,000 ms)."""
+        if not self._pending and self.exit_reason is None:
+            answer = self._transport.json(
+                Request(
+                    "GET",
+                    self._path("/events"),
+                    query={"cursor": self.cursor, "waitMs": wait_ms},
+                    timeout_s=wait_ms / 1000 + GRACE_S,
+                )
+            )
+            self._take_events(answer.get("events"), integer(answer, "nextCursor"))
+            lost = integer(answer, "lostBytes")
+            if lost:
+                self._notice({"k": "lost", "bytes": lost})
+            for notice in records(answer.get("notices"), "the notices"):
+                self._take_notice(notice)
+            if boolean(answer, "ended") and self.exit_reason is None:
+                self.exit_reason = "exited"
+        out = list(self._pending)
+        self._pending.clear()
+        return out
+
+    def _take_events(self, events: object, cursor: int) -> None:
+        self._pending.extend(FileEvent.of(event) for event in records(events, "the events"))
+        self.cursor = max(self.cursor, cursor)
+
+    def _take_notice(self, notice: Json) -> None:
+        if text(notice, "k") == "end":
+            self.exit_reason = text(notice, "reason")
+        else:
+            self._notice(notice)
+
+    def _notice(self, notice: Json) -> None:
+        self.notices.append(notice)
+        del self.notices[:-NOTICES]
+
+    def _take_line(self, line: Json) -> str:
+        """A line of the stream; its kind."""
+        kind = text(line, "k")
+        if kind == "failure":
+            raise error_of_object(line, 0)
+        cursor = integer(line, "cursor")
+        if kind == "events":
+            self._take_events(line.get("events"), cursor)
+        elif kind in ("overflow", "lost", "limit", "end"):
+            self._take_notice(line)
+        self.cursor = max(self.cursor, cursor)
+        self.paused = kind == "paused"
+        return kind
+
+    def events(self) -> Generator[FileEvent, None, None]:
+        """The same as iterating.
+
+        Raises NotFoundError or ConflictError when the sandbox has ended, and ConnectionError
+        when it cannot be read further.
+        """
+        fruitless = 0
+        self.paused = False
+        while True:
+            while self._pending:
+                yield self._pending.popleft()
+            if self.exit_reason is not None:
+                return
+            before, failure, goes_on = self.cursor, None, False
+            request = Request(
+                "GET",
+                self._path("/events"),
+                query={"cursor": self.cursor, "follow": True},
+                accept="application/x-ndjson",
+                timeout_s=FOLLOW_S,
+            )
+            try:
+                with closing(self._transport.lines(request)) as lines:
+                    for line in lines:
+                        goes_on = self._take_line(line) == "continue"
+                        while self._pending:
+                            yield self._pending.popleft()
+                        if self.exit_reason is not None or self.paused:
+                            return
+                        if goes_on:
+                            break
+            except SealmarkError as error:
+                if not passing(error):
+                    raise
+                failure = error
+            if goes_on or self.cursor > before:
+                fruitless = 0
+                continue
+            if fruitless >= self._transport.settings.max_retries:
+                raise failure or ConnectionError(
+                    f"The events of watch {self.id} end before the watch does.",
+                    code="connection_error",
+                    hint="Iterate again, if the server still runs.",
+                )
+            sleep(pause(failure or SealmarkError(""), fruitless) or 0)
+            fruitless += 1
+
+    def __iter__(self) -> Generator[FileEvent, None, None]:
+        with closing(self.events()) as events:
+            for event in events:
+                yield event
+
+    def stop(self) -> bool:
+        """Ends it; what has happened before can still be read. False: it had ended."""
+        answer = self._transport.json(change("DELETE", self._path()))
+        return boolean(answer, "stopped")
+
+    def close(self) -> None:
+        """What the end of the block does: ends it, if it and its sandbox are still there."""
+        if self.exit_reason is not None:
+            return
+        try:
+            self.stop()
+        except (NotFoundError, ConflictError):
+            pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except Exception as failure:
+            if error is None:
+                raise
+            error.add_note(f"watch {self.id} could not be ended: {failure}")
+
+
+class Watches:
+    """`sandbox.files.watches`: at most 16 run in a sandbox."""
+
+    def __init__(self, transport: Transport, sandbox_id: str) -> None:
+        self._transport = transport
+        self._sandbox_id = sandbox_id
+
+    def _path(self) -> str:
+        return f"/v1/sandboxes/{segment(self._sandbox_id)}/files/watches"
+
+    def start(
+        self,
+        path: str,
+        *,
+        recursive: bool = False,
+        events: Sequence[EventName] | None = None,
+        include: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        batch_ms: int | None = None,
+        timeout_ms: int | None = None,
+        max_watches: int | None = None,
+        id: str | None = None,
+    ) -> Watch:
+        """Begins one; see `files.watch`."""
+        for name, words in (("events", events), ("include", include), ("exclude", exclude)):
+            if isinstance(words, str):
+                raise TypeError(f"{name} is a list of texts, not one text")
+        body = {
+            "path": path,
+            "recursive": recursive,
+            "events": list(events) if events is not None else None,
+            "include": list(include) if include is not None else None,
+            "exclude": list(exclude) if exclude is not None else None,
+            "batchMs": batch_ms,
+            "timeoutMs": timeout_ms,
+            "maxWatches": max_watches,
+            "id": id,
+        }
+        info = self._transport.json(change("POST", self._path(), without_none(body)))
+        return Watch(self._transport, self._sandbox_id, info)
+
+    def list(self) -> list[Watch]:
+        """Those that run. One of them is read from the first event that is kept."""
+        answer = self._transport.json(Request("GET", self._path()))
+        found = records(answer.get("data"), "the watches")
+        return [Watch(self._transport, self._sandbox_id, info) for info in found]
+
+    def stop(self, watch_id: str) -> bool:
+        """Ends one by its id. False: it had ended. Raises NotFoundError."""
+        path = f"{self._path()}/{segment(watch_id)}"
+        return boolean(self._transport.json(change("DELETE", path)), "stopped")
