@@ -100,6 +100,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_grade;
+extern const struct cli_command cli_show;
 extern const struct cli_command cli_sandbox_run;
 extern const struct cli_command cli_sandbox_create;
 extern const struct cli_command cli_sandbox_exec;

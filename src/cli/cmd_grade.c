@@ -398,6 +398,21 @@ static struct gradebook asked_for(const struct grade *g)
 		   : g->gradebook;
 }
 
+/* The tests that nobody has passed: a teacher looks at the test first, then at the class. */
+static void put_doubts(const struct grade *g, const struct gradebook *rows)
+{
+	size_t tests[5], count = gradebook_unpassed(rows, tests, ARRAY_SIZE(tests));
+
+	if (!count)
+		return;
+	printf("nobody passed test%s", count == 1 ? "" : "s");
+	for (size_t i = 0; i < count && i < ARRAY_SIZE(tests); i++)
+		printf("%s %zu", i ? "," : "", tests[i] + 1);
+	if (count > ARRAY_SIZE(tests))
+		printf(" and %zu more", count - ARRAY_SIZE(tests));
+	printf("; what was answered: sealmark show %s\n", g->out);
+}
+
 static void print_table(const struct grade *g)
 {
 	bool color = isatty(STDOUT_FILENO) && !g->options->no_color && !getenv("NO_COLOR");
@@ -413,6 +428,7 @@ static void print_table(const struct grade *g)
 	if (counts.pending)
 		printf(", %zu to do", counts.pending);
 	printf("; results are in %s\n", g->out);
+	put_doubts(g, &rows);
 }
 
 static void print_summary(const struct grade *g)

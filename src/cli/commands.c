@@ -3,6 +3,7 @@
 
 const struct cli_command *const cli_commands[] = {
 	&cli_grade,
+	&cli_show,
 	&cli_sandbox_run,
 	&cli_sandbox_create,
 	&cli_sandbox_exec,

@@ -91,6 +91,47 @@ int gradebook_expect(struct gradebook *gb, const char *student, const char *note
 	return put(gb, &s, NULL, err);
 }
 
+enum outcome { NOT_TRIED, TRIED, PASSED };
+
+static enum outcome outcome_of(char mark)
+{
+	if (mark == record_mark(VERDICT_PASSED))
+		return PASSED;
+	return mark == record_mark(VERDICT_SKIPPED) || mark == record_mark(VERDICT_NOT_RUN)
+		       ? NOT_TRIED
+		       : TRIED;
+}
+
+size_t gradebook_unpassed(const struct gradebook *gb, size_t *tests, size_t most)
+{
+	const size_t students_least = 3;
+	size_t count = 0, longest = 0, graded = 0;
+	cleanup_free enum outcome *best = NULL;
+
+	for (size_t i = 0; i < gb->count; i++) {
+		size_t n = strlen(gb->rows[i].marks);
+
+		graded += gb->rows[i].status == SUBMISSION_GRADED;
+		longest = n > longest ? n : longest;
+	}
+	if (graded < students_least || !(best = calloc(longest + 1, sizeof(*best))))
+		return 0;
+	for (size_t i = 0; i < gb->count; i++) {
+		const struct record_summary *s = &gb->rows[i];
+
+		for (size_t t = 0; s->status == SUBMISSION_GRADED && s->marks[t]; t++) {
+			enum outcome outcome = outcome_of(s->marks[t]);
+
+			best[t] = outcome > best[t] ? outcome : best[t];
+		}
+	}
+	for (size_t t = 0; t < longest; t++) {
+		if (best[t] == TRIED && count++ < most)
+			tests[count - 1] = t;
+	}
+	return count;
+}
+
 struct run_counts gradebook_counts(const struct gradebook *gb)
 {
 	struct run_counts c = {0};

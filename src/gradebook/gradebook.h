@@ -28,6 +28,10 @@ int gradebook_expect(
 const struct record_summary *gradebook_find(const struct gradebook *gb, const char *student);
 struct run_counts gradebook_counts(const struct gradebook *gb);
 
+/* Tests, counted from 0, that nobody of three or more has passed, though one of them has tried:
+ * maybe the test is wrong. The first `most` of them into `tests`; returns how many there are. */
+size_t gradebook_unpassed(const struct gradebook *gb, size_t *tests, size_t most);
+
 /*
  * The CSV: header student,status,score,max_score,trust,isolation,note; the score is empty where
  * nothing was graded. `student` and `note` are guarded against spreadsheets, see csv.h.

@@ -66,6 +66,28 @@ static void test_csv(void **state)
 	gradebook_fini(&gb);
 }
 
+static void test_unpassed(void **state)
+{
+	struct gradebook gb = {0};
+	size_t tests[1] = {9};
+
+	put(&gb, "a", SUBMISSION_GRADED, VERDICT_FAILED, "");
+	put(&gb, "b", SUBMISSION_GRADED, VERDICT_ERROR, "");
+	assert_int_equal(gradebook_unpassed(&gb, tests, 1), 0); /* two are too few to tell */
+	put(&gb, "c", SUBMISSION_GRADED, VERDICT_SKIPPED, "");
+	assert_int_equal(gradebook_unpassed(&gb, tests, 0), 1);
+	assert_int_equal(tests[0], 9);
+	assert_int_equal(gradebook_unpassed(&gb, tests, 1), 1);
+	assert_int_equal(tests[0], 0);
+	put(&gb, "d", SUBMISSION_GRADED, VERDICT_PASSED, "");
+	assert_int_equal(gradebook_unpassed(&gb, tests, 1), 0);
+	gradebook_fini(&gb);
+	for (const char *name = "abc"; *name; name++)
+		put(&gb, (char[]){*name, 0}, SUBMISSION_GRADED, VERDICT_SKIPPED, "");
+	assert_int_equal(gradebook_unpassed(&gb, tests, 1), 0); /* nobody has tried */
+	gradebook_fini(&gb);
+}
+
 /* A book that was written too early lacked the students who were not graded yet. */
 static void test_pending(void **state)
 {
@@ -196,6 +218,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_unpassed),
 		cmocka_unit_test(test_pending),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_width),
