@@ -303,6 +303,17 @@ void rate_leave(struct rate *rate, const char *key);
 bool replay_begin(struct request *q);
 void replay_end(struct request *q);
 
+/* standing.c: by what right something goes on for longer than a request. */
+struct standing {
+	char key[ID_SIZE], session[HASH_HEX_SIZE];
+	bool person;
+	int64_t looked_ms;
+};
+void standing_take(const struct request *q, struct standing *out);
+/* false: its key was revoked, or its session has ended. `used`: a client has just said something.
+ */
+bool standing_holds(struct api_server *server, struct standing *s, bool used);
+
 /* stream.c: answer with what `produce` writes to fd, in its own thread; it gives up when a write
  * fails, and answers false when what it wrote is not whole. `size` of the whole, or -1. The context
  * is freed with `done`, whatever happens. */

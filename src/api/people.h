@@ -72,6 +72,9 @@ void cookie_write(struct request *q, const char *name, const char *value, int64_
 bool session_find(struct request *q);
 /* Begin one, with its cookies; `password` is the hash that was checked. */
 int session_begin(struct request *q, const char *password, struct error *err);
+/* Does a session that was found go on? 0, -ENOENT, or the failure to know. `used`: somebody is
+ * there. */
+int session_stands(struct api_server *server, const char *hash, bool used);
 /* The token that a page's form carries: the session's, or that of a cookie which is set here. */
 void session_form_token(struct request *q, char *out); /* HASH_HEX_SIZE bytes */
 bool session_form_is_ours(struct request *q, const char *token);

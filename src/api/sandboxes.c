@@ -340,22 +340,28 @@ static unsigned wanted_states(const struct request *q)
 	return some;
 }
 
-/* the records of the ids, brought up to date; those that no longer fit are left out */
-static json_t *listed(struct request *q, const json_t *ids, unsigned states)
+/* The records of the ids, brought up to date; those that no longer fit are left out. One that
+ * cannot be looked at is no reason to leave it out in silence. */
+static int listed(
+	struct request *q, const json_t *ids, unsigned states, json_t *data, struct error *err)
 {
-	json_t *data = json_array(), *id;
 	struct store_sandbox record;
+	json_t *id;
 	size_t i;
+	int r = 0;
 
 	json_array_foreach ((json_t *)(uintptr_t)ids, i, id) {
-		if (store_sandbox_get(
-			    q->server->store, NULL, json_string_value(id), &record, NULL) == 0 &&
-			life_settle(q->server, &record, NULL) == 0 && !record.deleted_ms &&
-			sandbox_state_bit(&record) & states)
+		r = store_sandbox_get(q->server->store, NULL, json_string_value(id), &record, err);
+		if (r == -ENOENT)
+			r = 0; /* forgotten meanwhile */
+		else if (!r && (r = life_settle(q->server, &record, err)) == 0 &&
+			 !record.deleted_ms && sandbox_state_bit(&record) & states)
 			json_array_append_new(data, sandbox_json(&record));
 		store_sandbox_fini(&record);
+		if (r)
+			break;
 	}
-	return data;
+	return r;
 }
 
 void sandboxes_list(struct request *q)
@@ -364,6 +370,7 @@ void sandboxes_list(struct request *q)
 	const char *names[LABELS_MOST], *values[LABELS_MOST];
 	char copies[LABELS_MOST][512], cursor[24];
 	struct list list = {.server = q->server, .ids = json_array()};
+	json_t *data = json_array();
 	struct store_sandbox_filter filter = {.owner = q->key.account ? NULL : q->key.id,
 		.name = request_text(q->query, "name", NULL),
 		.states = wanted_states(q),
@@ -383,14 +390,16 @@ void sandboxes_list(struct request *q)
 	if (wrong) {
 		answer_error(q, API_INVALID_REQUEST, NULL,
 			"A label is key:value, and a cursor is what a list gave as nextCursor.");
-	} else if (store_sandbox_each(q->server->store, &filter, add_listed, &list, &err)) {
+	} else if (store_sandbox_each(q->server->store, &filter, add_listed, &list, &err) ||
+		   listed(q, list.ids, filter.states, data, &err)) {
 		answer_failure(q, &err);
 	} else {
 		text_format(cursor, sizeof(cursor), "%lld", (long long)list.last);
 		answer_json(q, 200,
-			json_pack("{so so}", "data", listed(q, list.ids, filter.states),
-				"nextCursor", list.more ? json_string(cursor) : json_null()));
+			json_pack("{sO so}", "data", data, "nextCursor",
+				list.more ? json_string(cursor) : json_null()));
 	}
+	json_decref(data);
 	json_decref(list.ids);
 }
 

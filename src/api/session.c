@@ -77,6 +77,17 @@ bool session_find(struct request *q)
 	return true;
 }
 
+int session_stands(struct api_server *server, const char *hash, bool used)
+{
+	struct store_session session;
+	const int64_t now = api_now_ms();
+	int r = store_session_find(server->store, hash, now, now - IDLE, &session, NULL);
+
+	if (!r && used && now - session.used_ms > USE_MS)
+		store_session_use(server->store, hash, now, NULL);
+	return r;
+}
+
 int session_begin(struct request *q, const char *password, struct error *err)
 {
 	const int64_t now = api_now_ms();

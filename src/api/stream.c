@@ -19,6 +19,7 @@ struct stream {
 	int client_fd; /* the connection's, not ours */
 	struct api_server *server;
 	struct MHD_Connection *connection;
+	struct standing standing;
 	atomic_bool whole; /* set before the pipe is closed */
 };
 
@@ -46,6 +47,8 @@ static ssize_t pass_on(void *context, uint64_t at, char *out, size_t most)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	api_active(s->server, s->connection); /* it was the command that was silent */
 	n = read(s->read_fd, out, most);
+	if (n > 0 && !standing_holds(s->server, &s->standing, false))
+		return MHD_CONTENT_READER_END_WITH_ERROR;
 	if (n > 0)
 		return n;
 	/* the thread has set it before it closed the pipe */
@@ -78,6 +81,7 @@ static struct stream *stream_new(struct request *q, const struct stream_source *
 	s->server = q->server;
 	s->connection = q->connection;
 	s->client_fd = info->connect_fd;
+	standing_take(q, &s->standing);
 	s->read_fd = pair[0];
 	s->write_fd = pair[1];
 	if (pthread_create(&s->thread, NULL, produce, s)) {

@@ -42,6 +42,7 @@ struct terminal {
 	char process_id[ID_SIZE], request_id[ID_SIZE];
 	bool own; /* it was started for this connection */
 	uint64_t cursor;
+	struct standing standing;
 
 	struct MHD_UpgradeResponseHandle *upgrade;
 	int fd;
@@ -94,6 +95,18 @@ static void put_failure(struct terminal *t, int r, const struct error *err)
 	ws_close(t->socket, 1011);
 }
 
+/* Its key or session may have ended since; true: it is over, and said so. */
+static bool is_outlawed(struct terminal *t, bool used)
+{
+	if (standing_holds(t->server, &t->standing, used))
+		return false;
+	put_event(t, json_pack("{ss so}", "type", "error", "error",
+			     answer_error_object(API_UNAUTHORIZED, t->request_id, NULL,
+				     "The key or session of this terminal has ended.")));
+	ws_close(t->socket, 1008);
+	return true;
+}
+
 /* --- what is heard --- */
 
 static void resize(struct terminal *t, const uint8_t *bytes, size_t count)
@@ -130,7 +143,7 @@ static void heard(void *context, bool text, const uint8_t *bytes, size_t count)
 {
 	struct terminal *t = context;
 
-	if (ws_is_closing(t->socket))
+	if (ws_is_closing(t->socket) || is_outlawed(t, true))
 		return;
 	if (text)
 		resize(t, bytes, count);
@@ -145,6 +158,8 @@ static int on_piece(
 {
 	struct terminal *t = context;
 
+	if (is_outlawed(t, false))
+		return -EPIPE;
 	t->cursor = offset + count;
 	return ws_put(t->socket, false, bytes, count);
 }
@@ -226,8 +241,11 @@ static void serve(struct terminal *t)
 	put_event(t, json_pack("{ss ss}", "type", "ready", "processId", t->process_id));
 	while (ws_has_early(t->socket))
 		ws_read(t->socket);
-	while (r == 0 && settle(t, STALLED_MS) && !ws_is_closing(t->socket))
+	while (r == 0 && settle(t, STALLED_MS) && !ws_is_closing(t->socket)) {
 		r = step(t, &err);
+		if (r == 0 && !ws_is_closing(t->socket))
+			is_outlawed(t, false);
+	}
 	if (r < 0 && r != -EPIPE)
 		put_failure(t, r, &err);
 	part(t);
@@ -439,6 +457,7 @@ void terminal_open(struct request *q)
 	}
 	t->server = q->server;
 	text_copy(t->request_id, sizeof(t->request_id), q->id);
+	standing_take(q, &t->standing);
 	if (!(id ? find_process(q, t, id) : start_process(q, t))) {
 		terminal_free(t);
 		return;

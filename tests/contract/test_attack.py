@@ -6,11 +6,11 @@ import json
 import resource
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from serving import Server
 from support import PROGRAM
-
 
 FEW = 3  # descriptors: those that are always open; as many may still be polled
 
@@ -35,6 +35,7 @@ def test_without_descriptors_nothing_is_taken_for_lost(own_server: Callable[...,
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEW, before[1]))
     for method, what, body in (
         ("GET", path, None),
+        ("GET", "/v1/sandboxes", None),  # an empty list is no answer either
         ("POST", f"{path}:exec", {"command": "echo 1"}),
         ("GET", f"{path}/files/list?path=/tmp", None),
     ):
@@ -88,3 +89,25 @@ def test_a_key_that_may_read_does_not_wake(server: Server) -> None:
     assert listed.status == 200, listed.body  # who may change it wakes it so
     assert server.ask("GET", f"{path}/files/list?path=/tmp", key=reader).status == 200
     assert server.ask("DELETE", path).status == 200
+
+
+def test_a_stream_ends_with_its_key(server: Server, sandbox: str) -> None:
+    """A stream of output told a revoked key all that came."""
+    key = server.make_key("--account-wide")
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
+    body = {"command": "while sleep 0.05; do echo x; done", "stream": True}
+    connection.request(
+        "POST",
+        f"/v1/sandboxes/{sandbox}:exec",
+        json.dumps(body),
+        {"Authorization": f"Bearer {key}"},
+    )
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.readline()
+    name = server.ask("GET", "/v1/me", key=key).json["key"]["id"]
+    assert server.command("keys", "revoke", name).returncode == 0
+    with suppress(http.client.IncompleteRead):  # it is cut off
+        while answer.readline():
+            pass
+    connection.close()

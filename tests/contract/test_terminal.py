@@ -403,3 +403,46 @@ def test_a_terminal_is_not_idle(own_server: Callable[..., Server]) -> None:
     terminal = Socket(server, f"/v1/sandboxes/{box}/terminal?command=sleep+3;+echo+late")
     assert b"late\r\n" in b"".join(d for o, d in terminal.rest() if o == BINARY)
     server.ask("DELETE", f"/v1/sandboxes/{box}")
+
+
+def still_open(terminal: Socket, word: bytes) -> bool:
+    """Types a word, and reads until it is echoed or the terminal is over."""
+    terminal.send(BINARY, word + b"\n")
+    seen = b""
+    while True:
+        opcode, data = terminal.next()
+        seen += data if opcode == BINARY else b""
+        if word in seen:
+            return True
+        if opcode in (0, CLOSE):
+            assert opcode == 0 or struct.unpack("!H", data[:2])[0] == 1008
+            return False
+
+
+def test_a_terminal_ends_with_its_session(own_server: Callable[..., Server]) -> None:
+    """It stayed open, for whoever had it, after signing out and after another password."""
+    server = own_server()
+    browser = Browser(server)
+    fields = {"token": link_of(server), "password": PASSWORD, "name": "Ann"}
+    assert browser.fetch("POST", "/api/setup", fields).status == 200
+    assert browser.sign_in().status == 200
+    path = f"/v1/sandboxes/{server.create()}/terminal?command=cat"
+    cookie = "; ".join(f"{k}={v}" for k, v in browser.cookies.items())
+    headers = {"Authorization": "", "Cookie": cookie, "Origin": browser.origin}
+    terminal = Socket(server, path, headers)
+    assert still_open(terminal, b"before")
+    assert browser.fetch("DELETE", "/api/session").status == 200
+    assert not still_open(terminal, b"after")
+    terminal.close()
+
+
+def test_a_terminal_ends_with_its_key(server: Server, sandbox: str) -> None:
+    """So did one of an account-wide key that was revoked, at a sandbox of another key."""
+    key = server.make_key("--account-wide")
+    headers = {"Authorization": f"Bearer {key}"}
+    terminal = Socket(server, f"/v1/sandboxes/{sandbox}/terminal?command=cat", headers)
+    assert still_open(terminal, b"before")
+    name = server.ask("GET", "/v1/me", key=key).json["key"]["id"]
+    assert server.command("keys", "revoke", name).returncode == 0
+    assert not still_open(terminal, b"after")
+    terminal.close()
