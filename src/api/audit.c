@@ -25,17 +25,24 @@ struct store_audit audit_of(
 		.request = q->id};
 }
 
-void audit_done(struct request *q, const char *action, const char *target, const char *name)
+char *audit_name(const char *name)
 {
 	json_t *detail = json_pack("{ss*}", "name", name);
 	char *text = json_dumps(detail, JSON_COMPACT);
+
+	json_decref(detail);
+	return text;
+}
+
+void audit_done(struct request *q, const char *action, const char *target, const char *name)
+{
+	char *text = audit_name(name);
 	const struct store_audit audit = audit_of(q, action, target, text);
 	struct error err = {0};
 
 	if (store_audit_add(q->server->store, &audit, &err))
 		log_error("%s %s is not in the audit log: %s", action, target, error_message(&err));
 	free(text);
-	json_decref(detail);
 }
 
 static int add_entry(void *context, const struct store_audit *audit)

@@ -203,7 +203,7 @@ struct api_server {
 
 	pthread_t watcher;
 	bool watching;
-	int wake_fd, inotify_fd;
+	int wake_fd, inotify_fd, uploads_fd;
 	int64_t sweep_until_ms; /* of clock_ms(): what a killed keeper has left is looked for */
 	struct lost {
 		char machines[API_LOST_MOST][ID_SIZE]; /* whose keepers were killed: a ring */
@@ -483,6 +483,8 @@ json_t *network_normal(const json_t *network);
 char *network_policy(const struct api_server *server, const json_t *network);
 bool network_apply(struct request *q, const json_t *network);
 
+/* uploads_left.c: remove the files of pieces that a killed server has left without a record */
+int uploads_start(struct api_server *server, struct error *err);
 /* uploads.c: the file of an upload's pieces; all that is under way to a sandbox that has ended */
 void upload_remove(struct api_server *server, const char *id);
 void uploads_forget(struct api_server *server, const char *sandbox);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 - the owner: one-time links, set-up, another password. */
 #include "api/people.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
 
@@ -30,11 +31,13 @@ int api_owner_link(struct store *store, const char *base, char *out, size_t size
 int owner_set(struct request *q, const char *token, const char *name, const char *password,
 	struct error *err)
 {
-	const struct store_audit audit = audit_of(q, "owner.password_set", "owner", NULL);
+	cleanup_free char *detail = audit_name(name[0] ? name : "owner");
+	struct store_audit audit = audit_of(q, "owner.password_set", "owner", detail);
 	struct store_owner owner = {0};
 	char hash[HASH_HEX_SIZE];
 	int r;
 
+	audit.who = "owner"; /* nobody else has the link, without which nothing is written */
 	hash_bytes(token, strlen(token), hash);
 	/* before the work of hashing, which strangers shall not have for nothing */
 	r = store_link_check(q->server->store, hash, api_now_ms(), err);
@@ -47,7 +50,7 @@ int owner_set(struct request *q, const char *token, const char *name, const char
 	if (!r)
 		r = store_link_use(q->server->store, hash, &owner, api_now_ms(), &audit, err);
 	if (!r)
-		r = session_begin(q, owner.password, err);
+		r = session_begin(q, &owner, err);
 	OPENSSL_cleanse(owner.password, sizeof(owner.password));
 	return r;
 }
@@ -123,8 +126,10 @@ void owner_password(struct request *q)
 	if (!r)
 		r = store_owner_password(
 			q->server->store, owner.password, hash, api_now_ms(), &audit, &err);
-	if (!r)
-		r = session_begin(q, hash, &err);
+	if (!r) {
+		text_copy(owner.password, sizeof(owner.password), hash);
+		r = session_begin(q, &owner, &err);
+	}
 	if (r)
 		answer_failure(q, &err);
 	else

@@ -289,13 +289,14 @@ void page_signin_post(struct request *q)
 
 void page_signout_post(struct request *q)
 {
-	const struct store_audit audit = audit_of(q, "session.ended", "owner", NULL);
 	json_t *form = take_form(q, "/");
+	struct store_audit audit;
 	struct error err = {0};
 
 	if (!form)
 		return;
 	json_decref(form);
+	audit = audit_of(q, "session.ended", "owner", NULL); /* whose form it is, is known now */
 	if (q->person && store_session_end(q->server->store, q->session, &audit, &err)) {
 		answer_failure(q, &err);
 		return;

@@ -70,8 +70,9 @@ bool cookie_read(const struct request *q, const char *name, char *out, size_t si
 void cookie_write(struct request *q, const char *name, const char *value, int64_t ms);
 /* Is there a living session? Then q->person is set. Answers nothing. */
 bool session_find(struct request *q);
-/* Begin one, with its cookies; `password` is the hash that was checked. */
-int session_begin(struct request *q, const char *password, struct error *err);
+/* Begin one of the owner, with its cookies; the hash is that of the password which was checked, or
+ * set. */
+int session_begin(struct request *q, const struct store_owner *owner, struct error *err);
 /* Does a session that was found go on? 0, -ENOENT, or the failure to know. `used`: somebody is
  * there. */
 int session_stands(struct api_server *server, const char *hash, bool used);
@@ -125,6 +126,8 @@ struct store_audit audit_of(
 /* An entry for what was done outside the store, so not in one transaction with it; a failure is
  * logged. `name`, or NULL, is a detail. */
 void audit_done(struct request *q, const char *action, const char *target, const char *name);
+/* {"name": name} as a detail; to be freed, NULL when memory is out. */
+char *audit_name(const char *name);
 
 /* --- html.c --- */
 /* Adds `template` with each $ in place of the next text, escaped. Ends with NULL. */

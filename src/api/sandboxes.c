@@ -445,7 +445,9 @@ void sandboxes_stop(struct request *q)
 
 	if (!life_find(q, &record))
 		return;
-	if (stop(q, &record))
+	if (record.state == STORE_SANDBOX_STOPPED)
+		answer_record(q, record.id, 200, 0, "already");
+	else if (stop(q, &record))
 		answer_record(q, record.id, 200, 0, NULL);
 	store_sandbox_fini(&record);
 }
@@ -456,6 +458,7 @@ void sandboxes_delete(struct request *q)
 	struct error err = {0};
 	int r = store_sandbox_get(
 		q->server->store, q->key.account ? NULL : q->key.id, q->params[0], &record, &err);
+	const bool already = !r && record.deleted_ms;
 
 	if (r == -ENOENT) {
 		answer_error(q, API_NOT_FOUND, NULL, "There is no sandbox %s.", q->params[0]);
@@ -475,7 +478,8 @@ void sandboxes_delete(struct request *q)
 		answer_failure(q, &err);
 	else
 		answer_json(q, 200,
-			json_pack("{ss ss so}", "id", record.id, "status", "deleted", "deletedAt",
-				api_time(record.deleted_ms)));
+			json_pack("{ss ss so so*}", "id", record.id, "status", "deleted",
+				"deletedAt", api_time(record.deleted_ms), "already",
+				already ? json_true() : NULL));
 	store_sandbox_fini(&record);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 - sessions: cookies, tokens against forged requests. */
 #include "api/people.h"
 
+#include "base/cleanup.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -88,21 +89,23 @@ int session_stands(struct api_server *server, const char *hash, bool used)
 	return r;
 }
 
-int session_begin(struct request *q, const char *password, struct error *err)
+int session_begin(struct request *q, const struct store_owner *owner, struct error *err)
 {
 	const int64_t now = api_now_ms();
 	struct store_session session = {.created_ms = now, .expires_ms = now + ABSOLUTE};
-	const struct store_audit audit = audit_of(q, "session.created", "owner", NULL);
+	cleanup_free char *detail = audit_name(owner->name);
+	struct store_audit audit = audit_of(q, "session.created", "owner", detail);
 	char token[SECRET_SIZE], browser[SECRET_SIZE], known[HASH_HEX_SIZE];
 	int r;
 
+	audit.who = "owner"; /* from now on; the request began as a stranger's */
 	/* always a new token: one that was there before the sign-in is worth nothing after it */
 	secret_new(token);
 	secret_new(browser);
 	hash_bytes(token, strlen(token), session.hash);
 	hash_bytes(browser, strlen(browser), known);
 	text_copy(session.address, sizeof(session.address), q->address);
-	r = store_session_add(q->server->store, &session, password, known, &audit, err);
+	r = store_session_add(q->server->store, &session, owner->password, known, &audit, err);
 	if (!r) {
 		cookie_write(q, SESSION_COOKIE, token, ABSOLUTE);
 		cookie_write(q, BROWSER_COOKIE, browser, BROWSER);

@@ -45,7 +45,7 @@ enum signin signin_try(struct request *q, const char *password, int64_t *wait_ms
 	if (!password_matches(q->server, password, owner.password)) {
 		result = failed(q, err);
 	} else {
-		r = session_begin(q, owner.password, err);
+		r = session_begin(q, &owner, err);
 		result = r == -ESTALE ? SIGNIN_WRONG : r ? SIGNIN_FAILED : SIGNIN_DONE;
 	}
 	if (result == SIGNIN_DONE)

@@ -327,6 +327,7 @@ int api_start(
 	server->options = *options;
 	api_options_complete(&server->options);
 	server->inotify_fd = server->wake_fd = server->money_fd = server->lock_fd = -1;
+	server->uploads_fd = -1;
 	id_uuid(server->epoch);
 	set_waiting(server);
 	if (!check)
@@ -337,6 +338,8 @@ int api_start(
 		r = fd;
 	if (!r && !check) {
 		r = builds_start(server, err);
+		if (!r)
+			r = uploads_start(server, err);
 		if (!r)
 			r = watch_start(server, err);
 		if (!r)
@@ -394,6 +397,7 @@ void api_stop(struct api_server *server)
 	spares_stop(server);
 	watch_stop(server);
 	builds_free(server);
+	close_fd(&server->uploads_fd);
 	if (server->socket_path[0])
 		unlink(server->socket_path);
 	store_close(server->store);

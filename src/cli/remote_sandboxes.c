@@ -108,6 +108,20 @@ static int run_get(
 
 /* --- what changes them --- */
 
+/* What was asked for had been done before: fine, but not what its caller may think. */
+static void say_already(const char *box, const json_t *answer)
+{
+	char age[32];
+	bool deleted = strcmp(json_text(answer, "status"), "deleted") == 0;
+
+	remote_age(json_text(answer, deleted ? "deletedAt" : "endedAt"), age, sizeof(age));
+	if (deleted)
+		log_warning("%s was removed already, %s", box, age);
+	else
+		log_warning("%s was stopped already, %s (%s)", box, age,
+			json_text(answer, "stopReason"));
+}
+
 /* The same change to each BOX; the first failure does not keep the rest from it. */
 static int each(const struct verb_options *o, const char *const *operands, const char *method,
 	const char *suffix, json_t *body, struct error *err)
@@ -132,6 +146,8 @@ static int each(const struct verb_options *o, const char *const *operands, const
 		buffer_fini(&path);
 		if (!status && o->remote.json)
 			remote_print_line(answer);
+		else if (!status && json_is_true(json_object_get(answer, "already")))
+			say_already(operands[i], answer);
 		json_decref(answer);
 		if (status && o->missing_ok &&
 			(strcmp(remote_code(r), "not_found") == 0 || why.code == -EINVAL))

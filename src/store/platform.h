@@ -255,6 +255,8 @@ int store_upload_end(struct store *store, const char *id, struct error *err);
 /* Of those to a sandbox, at most `most`; *count: how many there are. */
 int store_upload_list(struct store *store, const char *sandbox, char (*ids)[ID_SIZE], size_t most,
 	size_t *count, struct error *err);
+/* Is there one, whosever it is? 0 or -ENOENT. */
+int store_upload_find(struct store *store, const char *id, struct error *err);
 /* One that began before `before_ms` or whose sandbox has ended, or -ENOENT. */
 int store_upload_oldest(struct store *store, int64_t before_ms, char *id, struct error *err);
 

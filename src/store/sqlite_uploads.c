@@ -91,6 +91,19 @@ int store_upload_list(struct store *store, const char *sandbox, char (*ids)[ID_S
 	return r == -ENOENT ? 0 : r;
 }
 
+int store_upload_find(struct store *store, const char *id, struct error *err)
+{
+	sqlite3_stmt *s;
+	int r;
+
+	pthread_mutex_lock(&store->lock);
+	s = store_prepare(store, err, "SELECT 1 FROM upload WHERE id = ?", "s", id);
+	r = store_row(store, s, err);
+	store_done(store, s);
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
 int store_upload_oldest(struct store *store, int64_t before_ms, char *id, struct error *err)
 {
 	sqlite3_stmt *s;

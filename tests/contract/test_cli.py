@@ -92,7 +92,14 @@ def test_a_sandbox_from_begin_to_end(cli: Cli) -> None:
     assert record["stopReason"] == "requested"
     listed = json.loads(cli.good("sandbox", "ls", "--all", "--json", "--label", "cli=a b"))
     assert [row["id"] for row in listed] == [box]
-    cli.good("sandbox", "rm", box)
+    again = cli("sandbox", "stop", box)
+    assert again.returncode == 0 and b"was stopped already" in again.stderr
+    assert b"(requested)" in again.stderr
+    done = cli("sandbox", "rm", box)
+    assert (done.returncode, done.stderr) == (0, b"")
+    again = cli("sandbox", "rm", box)
+    assert again.returncode == 0 and box.encode() + b" was removed already" in again.stderr
+    assert json.loads(cli.good("sandbox", "rm", box, "--json"))["already"] is True
     assert cli("sandbox", "get", box).returncode == USAGE
     assert cli("sandbox", "rm", "--force", box).returncode == 0
 

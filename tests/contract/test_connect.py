@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from people import Browser, Program
+from people import PASSWORD, Browser, Program
 from serving import Server
 
 
@@ -329,6 +329,20 @@ def test_decisions_are_in_the_log_with_who_where_and_request(
     assert entries[4]["who"] == "owner" and entries[4]["address"] == "127.0.0.1"
     assert entries[4]["requestId"] == made.headers["x-request-id"]
     assert entries[5]["who"] == "stranger"
+    # who knows the password, or has the link, is no stranger
+    begun = [e for e in entries if e["action"] in ("session.created", "owner.password_set")]
+    assert len(begun) >= 2
+    assert {(e["who"], e["detail"]["name"]) for e in begun} == {("owner", "Ann")}
+    Browser(person.server).sign_in("a wrong password")
+    page = Browser(person.server)
+    page.form("/signin", {"csrf": page.token(page.get("/signin")), "password": PASSWORD})
+    page.form("/signout", {"csrf": page.token(page.get("/"))})
+    last = person.fetch("GET", "/api/audit?action=session.&limit=3").json["data"]
+    assert [(e["action"], e["who"]) for e in last] == [
+        ("session.ended", "owner"),
+        ("session.created", "owner"),
+        ("session.refused", "stranger"),
+    ]
 
 
 def test_the_log_has_pages_and_the_command_line_checks_it(person: Browser) -> None:
