@@ -72,7 +72,8 @@ class FakeServer:
     def __post_init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self.run, daemon=True).start()
+        self.accepting = threading.Thread(target=self.run, daemon=True)
+        self.accepting.start()
 
     def run(self) -> None:
         while True:
@@ -94,6 +95,10 @@ class FakeServer:
                 pass  # the client has seen enough
 
     def close(self) -> None:
+        """The thread ends first: in accept() of a closed number it would take the connections of
+        whatever has that number next."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.accepting.join()
         self.listener.close()
 
 

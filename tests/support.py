@@ -6,10 +6,12 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 ROOT = Path(__file__).parent.parent
 BUILD = Path(os.environ.get("SEALMARK_BUILD", ROOT / "build")).resolve()
@@ -20,6 +22,25 @@ def real_home() -> Path:
     """Where setup put the guest kernel and the images."""
     default = "/var/lib/sealmark" if os.geteuid() == 0 else "~/.local/share/sealmark"
     return Path(os.environ.get("SEALMARK_HOME") or default).expanduser()
+
+
+# --- waiting ----------------------------------------------------------------------------------
+
+# Long enough for a host on which everything stands still for seconds: who waits so long has failed.
+PATIENCE_S = 60
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], what: str, seconds: float = PATIENCE_S) -> T:
+    """What the condition gives once that is true; the failure says what was waited for."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        # looked at once more after the time is up: this process may have stood still as well
+        if time.monotonic() > deadline and not (value := condition()):
+            raise AssertionError(f"waited {seconds:g} s for {what}: {value!r}")
+        time.sleep(0.01)
+    return value
 
 
 # --- the program ------------------------------------------------------------------------------
@@ -96,7 +117,7 @@ def children() -> set[int]:
     """The live children of this process; dead orphans are reaped on the way."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # the thread may just have ended
+        with suppress(OSError):  # the thread may just have ended
             found |= {int(pid) for pid in (task / "children").read_text().split()}
     known = {p.pid for p in getattr(subprocess, "_active", [])}
     for pid in found - known:
@@ -106,6 +127,18 @@ def children() -> set[int]:
         except ChildProcessError:
             known.add(pid)
     return found - known
+
+
+def below(pid: int, levels: int = 99) -> list[int]:
+    """The processes below one, so many levels deep; those that are just ending may be left out."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    if levels > 1:
+        found += [each for child in list(found) for each in below(child, levels - 1)]
+    return found
 
 
 def describe(pid: int) -> str:

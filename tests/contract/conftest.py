@@ -63,7 +63,7 @@ def own_server(has_machines: None) -> Iterator[Callable[..., Server]]:
     yield make
     for server in made:
         server.close()
-    deadline = time.monotonic() + 10  # others' sandboxes on this host come and go as well
+    deadline = time.monotonic() + 60  # others' sandboxes on this host come and go as well
     while (left := empty_cgroups() - before) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left

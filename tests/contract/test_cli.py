@@ -108,7 +108,7 @@ def test_pause_and_wake(cli: Cli) -> None:
     box = cli.good("sandbox", "create", "-m", "256M").strip()
     cli.good("sandbox", "pause", box)
     assert json.loads(cli.good("sandbox", "get", box, "--json"))["state"] == "paused"
-    cli.good("sandbox", "wake", box, "--wait", "10s")
+    cli.good("sandbox", "wake", box, "--wait", "60s")
     assert cli.good("sandbox", "exec", box, "echo", "awake") == "awake\n"
     done = cli("sandbox", "stop", box, "no-such-box", "--json")
     assert done.returncode == USAGE and b"no-such-box" in done.stderr
@@ -181,7 +181,7 @@ def test_input_that_is_too_large_runs_nothing(cli: Cli, box_of_all: str) -> None
 def wait_gone(cli: Cli, box: str, there: str) -> None:
     """Until a command in the sandbox no longer succeeds; a time limit is a failure."""
     loop = f"while {there}; do sleep 0.05; done"
-    cli.good("sandbox", "exec", "--timeout", "20s", box, "sh", "-c", loop)
+    cli.good("sandbox", "exec", "--timeout", "60s", box, "sh", "-c", loop)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -190,7 +190,7 @@ def test_a_signal_kills_the_command_there(cli: Cli, box_of_all: str, how: signal
     assert command.stdout
     pid = int(command.stdout.readline())
     command.send_signal(how)
-    assert command.wait(30) == 128 + how
+    assert command.wait(60) == 128 + how
     wait_gone(cli, box_of_all, f"kill -0 {pid} 2>/dev/null")
 
 
@@ -199,7 +199,7 @@ def test_a_reader_that_goes_away(cli: Cli, box_of_all: str) -> None:
     assert command.stdout
     assert command.stdout.read(2) == b"y\n"
     command.stdout.close()
-    assert command.wait(30) == 141
+    assert command.wait(60) == 141
     wait_gone(cli, box_of_all, "pidof yes >/dev/null")
 
 
@@ -479,7 +479,7 @@ def test_a_process_in_the_background(cli: Cli, box_of_all: str) -> None:
     follow = cli.start("sandbox", "logs", "--follow", box_of_all, process)
     assert follow.stdout and follow.stdout.readline() == b"a\xff\n"
     cli.good("sandbox", "exec", box_of_all, "sh", "-c", "echo 42 > fifo")
-    out, err = follow.communicate(timeout=30)
+    out, err = follow.communicate(timeout=60)
     assert (follow.returncode, out, err) == (6, b"got 42\n", b"e\n")
     done = cli("sandbox", "logs", box_of_all, process)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"a\xff\ngot 42\n", b"e\n")

@@ -145,5 +145,5 @@ def test_ctrl_c_ends_the_build(builds: Builds) -> None:
     while "begun" not in command.stderr.readline():
         assert command.poll() is None
     command.send_signal(signal.SIGINT)
-    assert command.wait(30) == 130
+    assert command.wait(60) == 130
     assert json.loads(builds.good("versions", "course", "--json")) == []

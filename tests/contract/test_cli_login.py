@@ -33,7 +33,7 @@ class Owner:
         self.headers["X-Sealmark-CSRF"] = told["csrf"]
 
     def ask(self, method: str, path: str, body: Any = None) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         connection.request(method, path, None if body is None else json.dumps(body), self.headers)
         return connection.getresponse()
 
@@ -84,7 +84,7 @@ def test_login_approved(served: tuple[Server, Owner], tmp_path: Path) -> None:
     asked = json.loads(owner.ask("GET", f"/api/approvals/{code}").read())
     assert (asked["agentName"], asked["purpose"]) == ("sealmark", "grading")
     owner.decide(code, "approve", {"access": "full"})
-    assert program.wait(30) == 0
+    assert program.wait(60) == 0
     done = subprocess.run(
         [PROGRAM, "sandbox", "ls"], env=environment(server, tmp_path), capture_output=True
     )
@@ -95,7 +95,7 @@ def test_login_denied(served: tuple[Server, Owner], tmp_path: Path) -> None:
     server, owner = served
     program, code = start(server, tmp_path, "login", server.url)
     owner.decide(code, "deny", {})
-    assert program.wait(30) == 3
+    assert program.wait(60) == 3
     assert program.stderr and "denied" in program.stderr.read()
     assert not list(tmp_path.rglob("credentials.json"))
 
@@ -104,7 +104,7 @@ def test_login_given_up_is_taken_back(served: tuple[Server, Owner], tmp_path: Pa
     server, owner = served
     program, code = start(server, tmp_path, "login", server.url)
     program.send_signal(signal.SIGINT)
-    assert program.wait(30) == 130
+    assert program.wait(60) == 130
     answer = owner.ask("POST", f"/api/approvals/{code}:approve", {"access": "full"})
     assert answer.status >= 400
 

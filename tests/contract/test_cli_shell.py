@@ -54,7 +54,7 @@ class Shell:
         return self.seen
 
     def end(self) -> tuple[int, str]:
-        status = self.process.wait(30)
+        status = self.process.wait(60)
         assert self.process.stderr
         assert termios.tcgetattr(self.slave) == self.before, "the terminal was not put back"
         return status, self.process.stderr.read().decode()
@@ -62,7 +62,7 @@ class Shell:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(60)
         os.close(self.master)
         os.close(self.slave)
 

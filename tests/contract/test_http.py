@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import select
 import socket
 import ssl
 import subprocess
@@ -13,12 +14,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from serving import Answer, Server
+from support import wait_until
 
 ID = str(uuid.uuid4())
 CODES = {
@@ -228,7 +232,7 @@ def test_queries_that_are_no_text(server: Server, sandbox: str) -> None:
 def test_bodies_that_are_too_large(server: Server, sandbox: str) -> None:
     path = f"/v1/sandboxes/{sandbox}/files/content?path=/workspace/x"
     assert server.ask("PUT", path, b"x" * (1 << 20)).status == 200
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.putrequest("PUT", path)
     connection.putheader("Authorization", f"Bearer {server.key}")
     connection.putheader("Content-Length", str((1 << 20) + 1))
@@ -328,12 +332,12 @@ def test_waiting_for_a_state(server: Server, sandbox: str) -> None:
     started = time.monotonic()
     path = f"/v1/sandboxes/{sandbox}?waitFor=stopped&timeoutSeconds=1"
     assert server.ask("GET", path).json["state"] == "running"
-    assert 0.9 < time.monotonic() - started < 20
+    assert time.monotonic() - started > 0.9  # it did wait
     ends: list[Any] = []
     waiter = threading.Thread(target=lambda: ends.append(server.stopped(sandbox)))
     waiter.start()
     assert server.ask("POST", f"/v1/sandboxes/{sandbox}:stop", {}).status == 200
-    waiter.join(30)
+    waiter.join(60)
     assert ends[0]["stopReason"] == "requested"
 
 
@@ -389,19 +393,22 @@ def test_too_many_requests(own_server: Callable[..., Server]) -> None:
     server.start()
     answers = [server.ask("GET", "/v1/me") for _ in range(4)]
     assert [a.status for a in answers] == [200] * 4
-    started = time.monotonic()
     results: list[Answer] = []
-    threads = [
-        threading.Thread(target=lambda: results.append(server.ask("GET", "/v1/me")))
-        for _ in range(12)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    refused = [a for a in results if a.status == 429]
-    assert refused and len(refused) < 12
-    assert time.monotonic() - started < 15
+
+    def ask_at_once() -> list[Answer]:
+        """Twelve more, which are at once if nothing stands still meanwhile; who was refused."""
+        threads = [
+            threading.Thread(target=lambda: results.append(server.ask("GET", "/v1/me")))
+            for _ in range(12)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        return [a for a in results if a.status == 429]
+
+    refused = wait_until(ask_at_once, "a request that is refused")
+    assert {a.status for a in results} == {200, 429}  # some had waited for their turn
     assert refused[0].code == "rate_limited"
     assert (refused[0].headers["retry-after"], refused[0].json["error"]["retryAfterMs"]) == (
         "1",
@@ -413,24 +420,29 @@ def test_connections_that_say_nothing_are_in_nobodys_way(server: Server) -> None
     idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
     for i, connection in enumerate(idle):
         connection.sendall(b"GET /v1/me HTTP/1.1\r\nHost: x\r\nAuth" if i % 2 else b"")
-    started = time.monotonic()
     assert server.ask("GET", "/v1/me").status == 200
-    assert time.monotonic() - started < 5
+    # it did not have to wait until the server had enough of them
+    assert not select.select(idle, [], [], 0)[0]
     for connection in idle:
         connection.close()
 
 
 def test_work_that_takes_long_is_no_idleness(own_server: Callable[..., Server]) -> None:
     """Connections that do nothing are closed; a command may be silent for longer than that."""
-    server = own_server("--idle", "1")
+    # so long that no request is late because the host did something else before it was sent
+    server = own_server("--idle", "6")
     sandbox = server.create()
-    body = {"command": "sleep 3; echo late"}
-    assert server.ask("POST", f"/v1/sandboxes/{sandbox}:exec", body).json["stdout"] == "late\n"
-    answer = server.ask("POST", f"/v1/sandboxes/{sandbox}:exec", {**body, "stream": True})
-    events = [json.loads(line) for line in answer.body.splitlines()]
-    assert [e["type"] for e in events] == ["start", "stdout", "exit"]
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as idle:
+    path = f"/v1/sandboxes/{sandbox}:exec"
+    bodies = [{"command": "sleep 9; echo late", "stream": stream} for stream in (False, True)]
+    with (
+        socket.create_connection(("127.0.0.1", server.port), timeout=60) as idle,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        one, stream = pool.map(lambda body: server.ask("POST", path, body), bodies)
         assert idle.recv(1) == b""
+    assert one.json["stdout"] == "late\n"
+    events = [json.loads(line) for line in stream.body.splitlines()]
+    assert [e["type"] for e in events] == ["start", "stdout", "exit"]
 
 
 @pytest.mark.parametrize(
@@ -441,14 +453,12 @@ def test_work_that_takes_long_is_no_idleness(own_server: Callable[..., Server]) 
     ids=lambda b: repr(b[:12]),
 )  # fmt: skip
 def test_what_is_no_http(server: Server, bytes_: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-        connection.sendall(bytes_)
-        connection.shutdown(socket.SHUT_WR)
-        try:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        with suppress(OSError):  # it may hang up while something still comes
+            connection.sendall(bytes_)
+            connection.shutdown(socket.SHUT_WR)
             while connection.recv(65536):
                 pass
-        except ConnectionResetError:
-            pass
     assert server.ask("GET", "/v1/me").status == 200
 
 
@@ -472,7 +482,7 @@ def test_a_socket_instead_of_a_port(own_server: Callable[..., Server], tmp_path:
     second = server.command("serve", "--listen", f"unix:{path}")
     assert second.returncode == 3 and "another server listens there" in second.stderr
     process.terminate()
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert not path.exists()
 
 
@@ -490,7 +500,7 @@ def test_tls(own_server: Callable[..., Server], tmp_path: Path) -> None:
     server = own_server(start=False)
     server.start("--tls-cert", str(cert), "--tls-key", str(key))
     context = ssl.create_default_context(cafile=str(cert))
-    connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=30)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=60)
     connection.request("GET", "/v1/me", headers={"Authorization": f"Bearer {server.key}"})
     assert json.loads(connection.getresponse().read())["kind"] == "key"
     connection.close()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kill -9 of server, keeper, monitor and machine at random moments under load.
 
-SEALMARK_KILLS is how many (default 8), SEALMARK_SEED what chance is made of.
+SEALMARK_KILLS is how many (default 8), SEALMARK_SEED what chance is made of, and
+SEALMARK_TRUE_WITHIN in how many seconds each record must say what has happened.
 """
 
 import os
@@ -17,14 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from serving import Server
+from support import PATIENCE_S, below, wait_until
 
-TRUE_WITHIN_S = 5
-
-
-def children(pid: int) -> list[int]:
-    with suppress(OSError):
-        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
+# What is measured where the host does nothing else is 5; here only that it becomes true counts.
+TRUE_WITHIN_S = float(os.environ.get("SEALMARK_TRUE_WITHIN", PATIENCE_S))
 
 
 def processes(server: Server, machine: str) -> dict[str, int]:
@@ -32,9 +29,9 @@ def processes(server: Server, machine: str) -> dict[str, int]:
     found: dict[str, int] = {}
     with suppress(OSError, AssertionError):
         (found["keeper"],) = server.keeper(machine)
-        for child in children(found["keeper"]):
-            if below := children(child):
-                found["machine"] = below[0]
+        for child in below(found["keeper"], 1):
+            if under := below(child, 1):
+                found["machine"] = under[0]
             elif b"sealmark-monitor" in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.setdefault("monitor", child)
     return found
@@ -51,7 +48,7 @@ class Load:
 
     def create(self, key: str) -> str | None:
         headers = {"Idempotency-Key": key, "Prefer": "wait=10"}
-        body = {"memoryMiB": 128, "timeoutSeconds": 60, "labels": {"key": key[:8]}}
+        body = {"memoryMiB": 128, "timeoutSeconds": 600, "labels": {"key": key[:8]}}
         answer = self.server.ask("POST", "/v1/sandboxes", body, headers=headers)
         if answer.status != 201:
             return None
@@ -76,7 +73,7 @@ class Load:
 
 
 def record_of(server: Server, machine: str) -> str | None:
-    with sqlite3.connect(server.home / "sealmark.db", timeout=30) as db:
+    with sqlite3.connect(server.home / "sealmark.db", timeout=60) as db:
         row = db.execute("SELECT id FROM sandbox WHERE machine = ?", (machine,)).fetchone()
     db.close()
     return row[0] if row else None
@@ -95,13 +92,13 @@ def kill_one(server: Server, chance: random.Random) -> None:
     with suppress(ProcessLookupError):
         os.kill(found[kind], signal.SIGKILL)
     box = record_of(server, machine)
-    deadline = time.monotonic() + TRUE_WITHIN_S
-    while box:
+
+    def is_true() -> bool:
         seen = server.ask("GET", f"/v1/sandboxes/{box}")
-        if seen.status == 404 or seen.json["state"] == "stopped":
-            return
-        assert time.monotonic() < deadline, (kind, seen.body)
-        time.sleep(0.02)
+        return seen.status == 404 or seen.json["state"] == "stopped"
+
+    if box:
+        wait_until(is_true, f"the record of {box}, whose {kind} was killed", TRUE_WITHIN_S)
 
 
 def test_kills_of_every_kind(own_server: Callable[..., Server]) -> None:
@@ -135,7 +132,4 @@ def test_kills_of_every_kind(own_server: Callable[..., Server]) -> None:
     assert server.stop() == 0
     server.spares = ["--no-spares"]
     server.start()
-    deadline = time.monotonic() + 20
-    while left := list((server.home / "sandboxes").iterdir()):
-        assert time.monotonic() < deadline, f"nobody knows {left}"
-        time.sleep(0.05)
+    wait_until(lambda: not os.listdir(server.home / "sandboxes"), "what nobody knows to go")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from serving import RULE_AUTO_WAKE, RULE_PAUSE, Server
+from support import wait_until
 
 
 def get(server: Server, box: str) -> Any:
@@ -21,7 +22,7 @@ def post(server: Server, box: str, verb: str, body: Any = None) -> Any:
 
 
 def wait_for(server: Server, box: str, state: str) -> Any:
-    seen = server.ask("GET", f"/v1/sandboxes/{box}?waitFor={state}&timeoutSeconds=30").json
+    seen = server.ask("GET", f"/v1/sandboxes/{box}?waitFor={state}&timeoutSeconds=60").json
     assert seen["state"] == state, seen
     return seen
 
@@ -135,10 +136,7 @@ def test_it_pauses_by_itself_with_the_server_dead(own_server: Callable[..., Serv
     server.run(box, "echo kept > file")
     server.kill()
     server.set_rules(box, RULE_AUTO_WAKE, idle=100)
-    deadline = time.monotonic() + 20
-    while not (server.home / "paused" / box).exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until((server.home / "paused" / box).exists, "the machine to pause by itself")
     server.start()
     seen = get(server, box)
     assert (seen["state"], seen["stopReason"]) == ("paused", None)
@@ -159,14 +157,12 @@ def test_what_a_lease_ends_in(own_server: Callable[..., Server]) -> None:
 
 
 def test_paused_for_too_long(own_server: Callable[..., Server]) -> None:
-    server = own_server("--paused-most", "1")
+    server = own_server("--paused-most", "5")
     box = server.create(memoryMiB=128)
     assert post(server, box, "pause").json["state"] == "paused"
     assert server.stopped(box)["stopReason"] == "paused_expired"
-    deadline = time.monotonic() + 20  # the keeper clears up after it has left word of the end
-    while list((server.home / "paused").iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not list((server.home / "paused").iterdir())
+    # the keeper clears up after it has left word of the end
+    wait_until(lambda: not list((server.home / "paused").iterdir()), "the keeper to clear up")
 
 
 def test_an_update_reaches_the_monitor(own_server: Callable[..., Server]) -> None:
@@ -186,7 +182,7 @@ def test_a_persistent_lease_renews_itself(own_server: Callable[..., Server]) -> 
     server = own_server()
     box = server.create(memoryMiB=128, persistent=True, timeoutSeconds=600)
     # the record believes that the lease has ended; the monitor knows better, and is asked
-    with sqlite3.connect(server.home / "sealmark.db", timeout=30) as db:
+    with sqlite3.connect(server.home / "sealmark.db", timeout=60) as db:
         db.execute("UPDATE sandbox SET expires_ms = 1 WHERE id = ?", (box,))
     db.close()
     seen = get(server, box)
@@ -216,10 +212,7 @@ def test_restart_is_afresh(own_server: Callable[..., Server]) -> None:
     assert wait_for(server, box, "running")
     assert server.run(box, "echo 1")["stdout"] == "1\n"
     assert post(server, box, "stop").json["stopReason"] == "requested"
-    deadline = time.monotonic() + 20
-    while list((server.home / "sandboxes").iterdir()):  # neither machine is left
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not list((server.home / "sandboxes").iterdir()), "both machines to go")
 
 
 def test_paused_ones_need_memory_and_no_cpu(own_server: Callable[..., Server]) -> None:

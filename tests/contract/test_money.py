@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 
 from serving import Server
-from support import PROGRAM, ROOT, make_image
+from support import PROGRAM, ROOT, make_image, wait_until
 
 PARTS = 3_600_000_000 * 1024
 DEAR = {"cpuVcpuHourMicros": 0, "memoryGibHourMicros": 3_600_000}  # 1000 a second of a GiB
@@ -38,7 +38,7 @@ class Money(Server):
     """A server on the engine fake, whose store can be looked at."""
 
     def sql(self, text: str, *values: Any) -> list[Any]:
-        with sqlite3.connect(self.home / "sealmark.db", timeout=10) as db:
+        with sqlite3.connect(self.home / "sealmark.db", timeout=60) as db:
             return db.execute(text, values).fetchall()
 
     def key_id(self) -> str:
@@ -58,13 +58,10 @@ class Money(Server):
 
     def until_charged(self, sandbox: str, micros: int) -> Any:
         """Its record once it has cost so much."""
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            record = self.get(sandbox)
-            if int(record["chargedMicros"]) >= micros:
-                return record
-            threading.Event().wait(0.02)
-        raise AssertionError(f"not charged {micros}: {record}")
+        wait_until(
+            lambda: int(self.get(sandbox)["chargedMicros"]) >= micros, f"a charge of {micros}"
+        )
+        return self.get(sandbox)
 
 
 @pytest.fixture
@@ -157,12 +154,14 @@ def test_a_key_has_its_own_quota(money: Callable[..., Money]) -> None:
 
 def test_a_lease_is_held_counted_and_settled(money: Callable[..., Money]) -> None:
     server = money(DEAR)
+    began = time.monotonic()
     made = server.create(memoryMiB=1024, timeoutSeconds=60)
     assert server.get(made)["heldMicros"] == "60000"
     server.until_charged(made, 100)
     longer = server.ask("POST", f"/v1/sandboxes/{made}:extend", {"seconds": 60}).json
     held = int(longer["heldMicros"])
-    assert 110_000 < held <= 120_000
+    # what has run up is charged and no longer held: one for each millisecond
+    assert 120_000 - 1000 * (time.monotonic() - began) - 1 <= held <= 120_000
     charged = int(longer["chargedMicros"])
     stopped = server.stop_one(made)
     assert stopped["heldMicros"] == "0"
@@ -193,9 +192,11 @@ def test_a_pause_costs_nothing_and_holds_nothing(money: Callable[..., Money]) ->
     assert (refused.status, refused.code) == (402, "spending_limit_reached")
     assert server.get(made)["state"] == "paused"
     server.limit(None)
+    began = time.monotonic()
     woken = server.ask("POST", f"/v1/sandboxes/{made}:wake").json
     assert woken["state"] == "running"
-    assert 59_000 < int(woken["heldMicros"]) <= 60_000  # from when it was asked for
+    passed = 1000 * (time.monotonic() - began) + 1  # from when it was asked for
+    assert 60_000 - passed <= int(woken["heldMicros"]) <= 60_000
     record = server.stop_one(made)
     running = server.sql("SELECT sum(running_us) FROM charge WHERE sandbox = ?", made)[0][0]
     assert int(record["chargedMicros"]) == pytest.approx(running / 1000, abs=1)
@@ -250,11 +251,11 @@ def test_a_budget_refuses_before_anything_is_made(money: Callable[..., Money]) -
 def test_a_lifetime_cap_stops_it(money: Callable[..., Money]) -> None:
     # busy it would cost twice what it costs idle, so the lease is lengthened on the way
     server = money(DEAR | {"cpuVcpuHourMicros": 3_600_000})
-    made = server.create(memoryMiB=1024, maxTotalCostMicros=4000, cpuFloorMillis=0)
-    assert server.get(made)["heldMicros"] == "4000"
+    made = server.create(memoryMiB=1024, maxTotalCostMicros=12_000, cpuFloorMillis=0)
+    assert server.get(made)["heldMicros"] == "12000"
     stopped = server.stopped(made)
     assert stopped["stopReason"] == "lifetime_cap"
-    assert 2500 < int(stopped["chargedMicros"]) <= 4000
+    assert 6500 < int(stopped["chargedMicros"]) <= 12_000
 
 
 def test_a_cap_holds_without_the_server(money: Callable[..., Money]) -> None:
@@ -262,10 +263,7 @@ def test_a_cap_holds_without_the_server(money: Callable[..., Money]) -> None:
     made = server.create(memoryMiB=1024, maxTotalCostMicros=2000)
     server.kill()
     word = server.home / "ended" / made
-    deadline = time.monotonic() + 30
-    while not word.exists() and time.monotonic() < deadline:
-        threading.Event().wait(0.05)
-    assert word.exists()
+    wait_until(word.exists, "the machine to end by itself")
     server.start()
     stopped = server.stopped(made)
     assert stopped["stopReason"] == "lifetime_cap"
@@ -282,10 +280,18 @@ def test_a_cap_can_be_changed(money: Callable[..., Money]) -> None:
     changed = server.ask("POST", path, {"maxTotalCostMicros": None}).json
     assert changed["maxTotalCostMicros"] is None
     assert int(changed["heldMicros"]) > 100_000
-    changed = server.ask("POST", path, {"maxTotalCostMicros": 1500}).json
+
+    def lower() -> Any:
+        """As it is refused when so much has run up already, a cap that is beyond that by 1500."""
+        cap = int(server.get(made)["chargedMicros"]) + 1500
+        changed = server.ask("POST", path, {"maxTotalCostMicros": cap})
+        assert changed.status == 200 or changed.code == "budget_exceeded", changed.body
+        return (cap, changed.json) if changed.status == 200 else None
+
+    cap, changed = wait_until(lower, "a cap that is not yet reached")
     assert int(changed["heldMicros"]) <= 1500
     assert server.stopped(made)["stopReason"] == "lifetime_cap"
-    assert int(server.get(made)["chargedMicros"]) <= 1500
+    assert int(server.get(made)["chargedMicros"]) <= cap
 
 
 def test_creates_at_once_cannot_overshoot(money: Callable[..., Money]) -> None:
@@ -342,7 +348,7 @@ def test_sandboxes_of_a_revoked_key_are_stopped(money: Callable[..., Money]) -> 
     (revoked,) = server.sql("SELECT owner FROM sandbox WHERE id = ?", made)[0]
     assert server.command("keys", "revoke", revoked).returncode == 0
     wide = server.make_key("--account-wide")
-    path = f"/v1/sandboxes/{made}?waitFor=stopped&timeoutSeconds=30"
+    path = f"/v1/sandboxes/{made}?waitFor=stopped&timeoutSeconds=60"
     assert server.ask("GET", path, key=wide).json["stopReason"] == "authority_revoked"
     assert server.get(kept)["state"] == "running"
 
@@ -502,11 +508,12 @@ def test_a_killed_server_loses_and_doubles_nothing(money: Callable[..., Money]) 
 def test_the_cpu_is_measured_on_the_host(own_server: Callable[..., Server]) -> None:
     server = own_server()
     made = server.create(cpuFloorMillis=0)
-    spin = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass"
-    assert server.run(made, f"python3 -c '{spin}'")["exitCode"] == 0
+    # so much work, not so much time: the guest's clock runs on while the host does something else
+    work = "for _ in range(30000000): pass"
+    assert server.run(made, f"python3 -c '{work}'", timeoutMs=120_000)["exitCode"] == 0
     server.ask("POST", f"/v1/sandboxes/{made}:stop")
     (row,) = server.ask("GET", "/v1/usage").json["resources"]
-    assert row["cpuMs"] >= 200  # the guest's clock runs on while the host does something else
+    assert row["cpuMs"] >= 200
     assert row["billedCpuMs"] <= row["runningMs"]
     assert row["billedCpuMs"] == min(row["cpuMs"], row["runningMs"])
     assert row["memoryMibSeconds"] * 1000 // 256 == pytest.approx(row["runningMs"], abs=5)

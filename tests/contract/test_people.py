@@ -144,7 +144,7 @@ def test_over_tls_cookies_are_secure_and_the_origin_is_https(
     answers = []
     for scheme in ("http", "https"):
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", server.port, context=context, timeout=30
+            "127.0.0.1", server.port, context=context, timeout=60
         )
         headers = {
             "Content-Type": "application/json",

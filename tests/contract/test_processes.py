@@ -8,12 +8,14 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from serving import Answer, Server
+from support import below
 
 
 def spawn(server: Server, sandbox: str, command: str, **fields: Any) -> dict[str, Any]:
@@ -105,7 +107,7 @@ def test_signals(box: Any) -> None:
 
 
 def test_a_time_limit(box: Any) -> None:
-    process = box.spawn("echo begun; sleep 1000", timeout_ms=1000)
+    process = box.spawn("echo begun; sleep 1000", timeout_ms=5000)
     result = process.wait()
     assert (result.timed_out, result.exit_code, result.stdout) == (True, None, "begun\n")
     assert process.state == "timed_out"
@@ -270,13 +272,15 @@ def test_floods_of_many(server: Server, sandbox: str) -> None:
         least = min(p["outputBytes"] for p in listed if p["id"] in noisy)
     assert server.run(sandbox, "echo 1")["stdout"] == "1\n"
     (keeper,) = server.keeper(sandbox)
-    children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
-    names = {p: Path(f"/proc/{p}/comm").read_text() for p in children}
-    monitors = [p for p in children if names[p].startswith("sealmark-mon")]
+    monitors = 0
+    for child in below(keeper, 1):
+        with suppress(OSError):  # of the machine, some come and go
+            status = Path(f"/proc/{child}/status").read_text()
+            if status.startswith("Name:\tsealmark-mon"):
+                peak = re.search(r"VmHWM:\s+(\d+) kB", status)
+                assert peak and int(peak[1]) < 100_000
+                monitors += 1
     assert monitors
-    for monitor in monitors:
-        peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{monitor}/status").read_text())
-        assert peak and int(peak[1]) < 100_000
     for process in noisy:
         assert about(server, sandbox, process, ":signal", {"signal": "SIGKILL"}).status == 200
     unread.close()
@@ -347,6 +351,6 @@ def test_they_are_paused_with_their_sandbox(server: Server) -> None:
     assert server.ask("GET", f"/v1/sandboxes/{box}").json["state"] == "paused"
     assert about(server, box, process, ":write", {"data": "1\n", "offset": 0}).json["offset"] == 2
     read = about(server, box, process, "/output?waitMs=30000").json
-    assert [c["text"] for c in read["chunks"]] == ["got 1\n"]
+    assert "".join(c["text"] for c in read["chunks"]) == "got 1\n"
     assert server.ask("GET", f"/v1/sandboxes/{box}").json["state"] == "running"
     server.ask("DELETE", f"/v1/sandboxes/{box}")

@@ -3,12 +3,12 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable
 
 import pytest
 
 from serving import Server, wait_spares
+from support import wait_until
 
 
 @pytest.fixture
@@ -88,8 +88,5 @@ def test_a_killed_server_leaves_none(spared: Callable[..., Server]) -> None:
     server.spares = ["--no-spares"]
     server.start()
     wait_spares(server, 0)
-    deadline = time.monotonic() + 20
-    while len(machines(server)) != 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: len(machines(server)) == 2, "the two that are nobody's to go")
     assert server.run(box, "echo 1")["stdout"] == "1\n"

@@ -39,7 +39,7 @@ class Socket:
         headers: dict[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=60)
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         key = base64.b64encode(os.urandom(16)).decode()

@@ -108,7 +108,7 @@ def launch(config: dict[str, Any], plain: dict[str, Any], timeout: float = 60) -
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-        reader.join(5)
+        reader.join(60)
     finally:
         os.close(read_end)
         if write_end >= 0:
@@ -125,7 +125,7 @@ def examine(
     framework: str = "",
     modules: list[str] | None = None,
     cpu_ms: int = 2000,
-    wall_ms: int = 4000,
+    wall_ms: int = 20_000,
     memory: int = 512 << 20,
     output: int = 100_000,
     file_bytes: int = 1 << 20,

@@ -3,7 +3,6 @@
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -261,18 +260,19 @@ def test_t13_processes() -> None:
 
 
 def test_t14_loops() -> None:
-    run = add("def add(a, b):\n    while a == 0: pass\n    return a + b\n", cpu_ms=400)
+    text = "def add(a, b):\n    while a == 0: pass\n    return a + b\n"
+    run = add(text, cpu_ms=400, wall_ms=60_000)
     assert run.short() == {
         "test_small": "passed",
         "test_zero": "cpu_limit",
         "test_negative": "passed",
     }
-    assert 400_000 <= run.tests["test_hw.Test.test_zero"]["cpu_us"] < 1_500_000
+    assert run.tests["test_hw.Test.test_zero"]["cpu_us"] >= 400_000
 
 
 def test_t14_sleeps() -> None:
     text = "import time\ndef add(a, b):\n    if a == 0: time.sleep(10**9)\n    return a + b\n"
-    run = add(text, wall_ms=700)
+    run = add(text, wall_ms=5000)
     assert run.short() == {
         "test_small": "passed",
         "test_zero": "wall_limit",
@@ -282,14 +282,14 @@ def test_t14_sleeps() -> None:
 
 def test_t14_hangs_at_import() -> None:
     """Two tries, then the rest is judged alike without waiting for each."""
-    began = time.monotonic()
     tests = "import unittest, hw\nclass Test(unittest.TestCase):\n"
     for n in range(20):
         tests += f"    def test_{n}(self): self.assertEqual(hw.add(1, 1), 2)\n"
-    run = examine({"hw.py": "while True: pass\n"}, tests, cpu_ms=300)
+    student = "while True: pass\n"
+    run = examine({"hw.py": student}, tests, cpu_ms=300, wall_ms=60_000)
     assert set(run.short().values()) == {"cpu_limit"}
     assert len(run.short()) == 20
-    assert time.monotonic() - began < 10
+    assert sum(test["cpu_us"] > 0 for test in run.tests.values()) == 2
 
 
 def test_many_short_calls_share_one_budget() -> None:
@@ -302,7 +302,7 @@ def test_many_short_calls_share_one_budget() -> None:
         """
     student = "import time\ndef burn():\n    end = time.process_time() + 0.1\n"
     student += "    while time.process_time() < end: pass\n"
-    run = examine({"hw.py": student}, tests, cpu_ms=800, wall_ms=20_000)
+    run = examine({"hw.py": student}, tests, cpu_ms=800, wall_ms=60_000)
     assert run.short() == {"test_it": "cpu_limit"}
 
 
@@ -316,7 +316,7 @@ def test_t15_memory() -> None:
 def test_t16_floods(text: str, stream: str) -> None:
     source = f"import sys\ndef add(a, b):\n    while a == 0: sys.{stream}.write({text})\n"
     source += "    return a + b\n"
-    run = add(source, cpu_ms=5000, wall_ms=9000)
+    run = add(source, cpu_ms=5000, wall_ms=60_000)
     assert run.short() == {
         "test_small": "passed",
         "test_zero": "output_limit",
@@ -329,7 +329,7 @@ def test_t16_floods(text: str, stream: str) -> None:
 
 def test_output_before_a_timeout_is_kept() -> None:
     text = "import time\ndef add(a, b):\n    print('so far', flush=True)\n    time.sleep(99)\n"
-    run = add(text, wall_ms=500)
+    run = add(text, wall_ms=4000)
     assert run.output("test_small") == b"so far\n"
 
 

@@ -26,7 +26,7 @@ def room(build: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seal
         (home / name).symlink_to(source)
     before = empty_cgroups()
     yield Sealmark(home, tmp_path_factory.mktemp("work"))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (stays := what_stays(home, before)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not children(), "processes stay"

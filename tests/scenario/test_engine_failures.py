@@ -7,32 +7,16 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import Sealmark
+from support import Sealmark, below, wait_until
 
 OK, ATTENTION, OURS = 0, 1, 3
 FAKE = ("sandbox", "run", "--require-isolation", "none", "--engine", "fake", "--script")
-
-
-def children(pid: int) -> list[int]:
-    try:
-        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def wait_for(what: Any, seconds: float = 30) -> Any:
-    """The first true answer of what()."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if answer := what():
-            return answer
-        time.sleep(0.005)
-    raise AssertionError("it did not come")
 
 
 def keeper_of(pid: int) -> int | None:
@@ -44,10 +28,9 @@ def keeper_of(pid: int) -> int | None:
         except OSError:
             return ""
 
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if name(int(child)).startswith("sealmark-monito"):
-                return int(child)
+    for child in below(pid, 1):
+        if name(child).startswith("sealmark-monito"):
+            return child
     return None
 
 
@@ -96,8 +79,8 @@ def test_killed_parts(sealmark: Sealmark, leftovers: None, which: str) -> None:
     run = sealmark.start(*FAKE, script, "--", "prog", bufsize=0)
     assert run.stdout
     assert run.stdout.read(2) == b"up"
-    keeper = wait_for(lambda: keeper_of(run.pid))
-    machine, monitor = children(keeper)
+    keeper = wait_until(lambda: keeper_of(run.pid), "the keeper")
+    machine, monitor = below(keeper, 1)
     os.kill({"keeper": keeper, "machine": machine, "monitor": monitor}[which], signal.SIGKILL)
     _, err = run.communicate(timeout=60)
     assert run.returncode == OURS
@@ -167,14 +150,19 @@ def test_failures_under_a_program_each_time_are_its_doing(
 
 def test_killed_keeper_is_no_verdict(sealmark: Sealmark, leftovers: None) -> None:
     """The machine dies with its keeper, and that once looked as if the program had ended it."""
-    hw = Class(sealmark, 'exec "*" delay 700 echo\n')
+    hw = Class(sealmark, 'exec "*" delay 3000 echo\n')
     run = sealmark.start(*hw.arguments())
     killed = set()
+
+    def at_work() -> int | None:
+        keeper = keeper_of(run.pid)
+        return keeper if keeper not in killed and keeper and len(below(keeper, 1)) == 2 else None
+
     for _ in range(2):  # twice would be a verdict
-        keeper = wait_for(lambda: (k := keeper_of(run.pid)) and k not in killed and k)
-        wait_for(lambda k=keeper: len(children(k)) == 2)
-        time.sleep(0.3)  # into the first test
-        os.kill(keeper, signal.SIGKILL)
+        keeper = wait_until(at_work, "a keeper with its machine and its monitor")
+        time.sleep(0.3)  # into the first test, unless the host stands still
+        with suppress(ProcessLookupError):
+            os.kill(keeper, signal.SIGKILL)
         killed.add(keeper)
     out, err = run.communicate(timeout=80)
     assert run.returncode in (OK, ATTENTION), err

@@ -441,7 +441,7 @@ def test_interrupted(hw: Class, number: int) -> None:
 
 
 def count_records(hw: Class) -> list[tuple[str, int]]:
-    with contextlib.closing(sqlite3.connect(hw.out / ".sealmark/run.db")) as db:
+    with contextlib.closing(sqlite3.connect(hw.out / ".sealmark/run.db", timeout=60)) as db:
         query = "SELECT student, count(*) FROM record GROUP BY run, student"
         return list(db.execute(query))
 

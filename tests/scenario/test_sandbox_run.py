@@ -151,7 +151,7 @@ def test_signals(sealmark: Sealmark, leftovers: None, number: signal.Signals) ->
     assert run.stdout
     assert run.stdout.read(3) == b"up\n"
     run.send_signal(number)
-    _, err = run.communicate(timeout=30)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 128 + number
     assert err == b""
 
@@ -173,7 +173,7 @@ def test_ignored_signals_stay_ignored(
     assert run.stdout
     assert run.stdout.read(3) == b"up\n"
     run.send_signal(number)
-    out, _ = run.communicate(b"goes on", timeout=30)
+    out, _ = run.communicate(b"goes on", timeout=60)
     assert run.returncode == 5
     assert out == b"goes on"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support import ROOT
+from support import ROOT, wait_until
 
 FAKE = """#!/bin/sh
 sleep 100 &
@@ -18,6 +18,15 @@ echo $$ $! >"$FIFO"
 wait
 sleep 100
 """
+
+
+def is_over(pid: int) -> bool:
+    """Gone, or dead and not waited for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state in "ZX"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's set-up needs ranges of ids")
@@ -47,7 +56,7 @@ def test_stopped(empty_home: Path, tmp_path: Path, number: int) -> None:
         assert select.select([started], [], [], 60)[0], "the image was not begun"
         job, child = map(int, os.read(started, 100).split())
         os.killpg(setup.pid, number)
-        _, errors = setup.communicate(timeout=30)
+        _, errors = setup.communicate(timeout=60)
     finally:
         setup.kill()
         os.close(started)
@@ -55,9 +64,8 @@ def test_stopped(empty_home: Path, tmp_path: Path, number: int) -> None:
     assert b"stopped" in errors
     assert not any((empty_home / "tmp").iterdir())
     assert not (empty_home / "images").exists()
-    assert not Path(f"/proc/{job}").exists()
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    for pid in (job, child):
+        wait_until(lambda pid=pid: is_over(pid), "the job and its child to end")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

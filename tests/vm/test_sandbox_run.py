@@ -16,7 +16,7 @@ from typing import IO
 
 import pytest
 
-from support import Sealmark, children
+from support import Sealmark, children, wait_until
 
 PYTHON = "/usr/bin/python3"
 
@@ -126,10 +126,10 @@ def test_terminal_as_stdin(vm: Sealmark) -> None:
 
 
 def test_timeout_is_124(vm: Sealmark) -> None:
-    done = vm.run("sandbox", "run", "--timeout", "300ms", "--", "sh", "-c", "echo before; sleep 99")
+    done = vm.run("sandbox", "run", "--timeout", "4s", "--", "sh", "-c", "echo before; sleep 999")
     assert done.returncode == 124
     assert done.stdout == b"before\n"
-    assert done.stderr == b"sealmark: time limit of 300ms reached (--timeout)\n"
+    assert done.stderr == b"sealmark: time limit of 4s reached (--timeout)\n"
 
 
 def test_cpu_time_is_124(vm: Sealmark) -> None:
@@ -306,7 +306,7 @@ def test_signals_end_it(vm: Sealmark, number: signal.Signals) -> None:
     run = vm.start("sandbox", "run", "--", "sh", "-c", "echo up; exec sleep 99", bufsize=0)
     wait_for(run, b"up\n")
     run.send_signal(number)
-    assert run.wait(timeout=30) == 128 + number
+    assert run.wait(timeout=60) == 128 + number
     assert run.stderr
     assert run.stderr.read() == b""
 
@@ -320,7 +320,7 @@ def test_ctrl_c_reaches_the_whole_group(vm: Sealmark) -> None:
     )
     wait_for(run, b"up\n")
     os.killpg(run.pid, signal.SIGINT)
-    assert run.wait(timeout=30) == 130
+    assert run.wait(timeout=60) == 130
     assert run.stderr
     assert run.stderr.read() == b""
 
@@ -331,19 +331,16 @@ def test_ctrl_c_while_nobody_reads(vm: Sealmark) -> None:
     assert run.stdout
     wait_for(run, b"y\n")
     full = fcntl.fcntl(run.stdout, fcntl.F_GETPIPE_SZ) - select.PIPE_BUF
-    deadline = time.monotonic() + 30
-    while waiting_bytes(run.stdout) < full and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert waiting_bytes(run.stdout) >= full
+    wait_until(lambda: waiting_bytes(run.stdout) >= full, "the pipe to be full")
     run.send_signal(signal.SIGINT)
-    assert run.wait(timeout=30) == 130
+    assert run.wait(timeout=60) == 130
 
 
 def test_killed_caller_leaves_nothing(vm: Sealmark) -> None:
     run = vm.start("sandbox", "run", "--", "sh", "-c", "echo up; exec sleep 99", bufsize=0)
     wait_for(run, b"up\n")
     run.kill()
-    assert run.wait(timeout=30) == -signal.SIGKILL
+    assert run.wait(timeout=60) == -signal.SIGKILL
     run.communicate()
 
 
@@ -353,15 +350,13 @@ def test_signal_while_it_starts(vm: Sealmark) -> None:
         run = vm.start("sandbox", "run", "--", "sleep", "99")
         time.sleep(delay_ms / 1000)  # the moment is what is varied; nothing is waited for
         run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=30) in (130, -signal.SIGINT)
+        assert run.wait(timeout=60) in (130, -signal.SIGINT)
         run.communicate()
 
 
 def test_daemons_of_the_command_end_with_it(vm: Sealmark) -> None:
-    script = "setsid sleep 99 >/dev/null 2>&1 & exit 3"
-    started = time.monotonic()
+    script = "setsid sleep 9999 >/dev/null 2>&1 & exit 3"
     assert vm.run("sandbox", "run", "--", "sh", "-c", script).returncode == 3
-    assert time.monotonic() - started < 30
 
 
 def test_root_cannot_kill_the_agent(vm: Sealmark) -> None:

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 #define SILENCE_MS  60
 
 void host_start(struct host *h, const char *script)

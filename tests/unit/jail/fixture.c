@@ -133,7 +133,7 @@ void fixture_start(struct fixture *f, struct jail_machine *m)
 const char *fixture_read(struct fixture *f)
 {
 	static char text[65536];
-	int64_t deadline = clock_deadline_ms(10000);
+	int64_t deadline = clock_deadline_ms(60000);
 	struct pollfd p = {.fd = f->console, .events = POLLIN};
 	size_t used = 0;
 

@@ -24,7 +24,8 @@ static void starts_that_fail(void **state)
 		const char *script, *more, *detail;
 	} cases[] = {
 		{"boot hang\n", "{\"start_timeout_ms\": 100}", "did not start within 100 ms"},
-		{"boot delay 5000\n", "{\"start_timeout_ms\": 100}", "did not start within 100 ms"},
+		{"boot delay 60000\n", "{\"start_timeout_ms\": 100}",
+			"did not start within 100 ms"},
 		{"boot die\n", NULL, ""},
 		{"boot garbage\n", NULL, "a frame that cannot be"},
 		{"boot version 99\n", NULL, "run sealmark setup"},
@@ -87,13 +88,14 @@ static void lease_ends_it(void **state)
 {
 	struct host h;
 
-	monitor_ready(&h, *state, "exec * hang\n", "{\"lease_ms\": 50}");
-	host_exec(&h, 1, "x", NULL);
+	monitor_ready(&h, *state, "", "{\"lease_ms\": 50}");
 	monitor_expect_stopped(&h, SANDBOX_STOPPED_LEASE, "lease");
 	end(&h);
-	monitor_ready(&h, *state, "", "{\"lease_ms\": 3600000}");
+	monitor_ready(&h, *state, "exec * hang\n", "{\"lease_ms\": 3600000}");
 	extend(&h, 0, WIRE_FAIL);
 	extend(&h, UINT64_MAX, WIRE_FAIL);
+	host_exec(&h, 1, "x", NULL);
+	host_expect(&h, WIRE_STARTED, 1);
 	extend(&h, 50, WIRE_DONE);
 	monitor_expect_stopped(&h, SANDBOX_STOPPED_LEASE, "lease");
 	end(&h);
@@ -104,13 +106,14 @@ static void extended_lease_goes_on(void **state)
 	int64_t start = clock_ms();
 	struct host h;
 
-	monitor_ready(&h, *state, "exec * delay 1500\n", "{\"lease_ms\": 1000}");
+	/* each time is long enough for a host that stands still for seconds */
+	monitor_ready(&h, *state, "exec * delay 6000\n", "{\"lease_ms\": 5000}");
 	extend(&h, 60000, WIRE_DONE);
 	host_exec(&h, 1, "x", NULL);
 	do {
 		assert_int_equal(host_next(&h), 1);
 	} while (h.frame.type != WIRE_EXIT);
-	assert_true(clock_ms() - start >= 1000);
+	assert_true(clock_ms() - start >= 5000);
 	end(&h);
 }
 
@@ -128,7 +131,8 @@ static void quiet_machine_lives(void **state)
 {
 	struct host h;
 
-	monitor_ready(&h, *state, "exec * delay 800\n", "{\"patience_ms\": 200}");
+	/* its patience ends twice meanwhile, and the machine is asked whether it is there */
+	monitor_ready(&h, *state, "exec * delay 7000\n", "{\"patience_ms\": 3000}");
 	host_exec(&h, 1, "x", NULL);
 	do {
 		assert_int_equal(host_next(&h), 1);
@@ -166,14 +170,14 @@ static void slow_client_is_not_held_against_the_guest(void **state)
 	size_t got = 0;
 	struct host h;
 
-	monitor_ready(&h, *state, "exec * flood 1000000 exit 3\n", "{\"patience_ms\": 300}");
+	monitor_ready(&h, *state, "exec * flood 1000000 exit 3\n", "{\"patience_ms\": 3000}");
 	host_exec(&h, 1, "x", &(struct wire_exec){.wall_us = 60000000});
 	while (got < WIRE_WINDOW) {
 		assert_int_equal(host_next(&h), 1);
 		got += h.frame.type == WIRE_DATA ? h.frame.length : 0;
 	}
 	p.fd = h.fd;
-	assert_int_equal(poll(&p, 1, 1000), 0); /* no MON_STOPPED */
+	assert_int_equal(poll(&p, 1, 7000), 0); /* no MON_STOPPED */
 	host_credit(&h, 1, WIRE_STDOUT, WIRE_WINDOW);
 	host_finish(&h, 1, NULL, &exit);
 	assert_int_equal(exit.status, 3);

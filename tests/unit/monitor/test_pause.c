@@ -8,6 +8,7 @@
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -69,7 +70,7 @@ static bool is_paused(void)
 
 static void wait_paused(bool wanted)
 {
-	int64_t deadline = clock_deadline_ms(20000);
+	int64_t deadline = clock_deadline_ms(60000);
 
 	while (is_paused() != wanted) {
 		assert_true(clock_ms() < deadline);
@@ -208,7 +209,7 @@ static void its_lease_renews_itself(void **state)
 	struct sandbox *s = create("");
 	struct sandbox_state now = {0};
 	struct exec_result result = {0};
-	int64_t deadline = clock_deadline_ms(20000);
+	int64_t deadline = clock_deadline_ms(60000);
 
 	(void)state;
 	set_rules(
@@ -266,32 +267,49 @@ static void a_stopped_monitor_is_noticed(void **state)
 	end(s, SANDBOX_STOPPED_MONITOR_LOST);
 }
 
+/* The taker of a command's output: it runs now. */
+static int tell(void *context, enum wire_channel channel, const void *bytes, size_t count)
+{
+	(void)channel;
+	(void)bytes;
+	return count && write(*(int *)context, "", 1) == 1 ? 0 : -EIO;
+}
+
 /* The wall limit of what runs does not pass meanwhile; it holds before and after. */
 static void a_limit_waits_for_it(void **state)
 {
-	struct sandbox *s = create("exec * hang\n"), *other;
+	struct sandbox *s = create("exec * stdout x hang\n"), *other;
+	struct exec_spec spec = EXEC_SPEC_INIT;
 	struct exec_result result = {0};
 	struct error err = {0};
 	pid_t child;
 	int64_t began = clock_ms();
-	int status;
+	int status, running[2];
+	char byte;
 
 	(void)state;
 	set_rules(s, (struct sandbox_rules){0});
+	assert_int_equal(pipe2(running, O_CLOEXEC), 0);
 	child = fork();
 	if (child == 0) { /* pauses it for a while in the middle of the command */
-		if (sandbox_attach(home->path, id, 20000, &other, &err))
+		if (read(running[0], &byte, 1) != 1 ||
+			sandbox_attach(home->path, id, 20000, &other, &err))
 			_exit(1);
-		poll(NULL, 0, 100);
 		if (sandbox_pause(other, &err))
 			_exit(2);
 		poll(NULL, 0, 1000);
 		_exit(sandbox_wake(other, 0, &err) ? 3 : 0);
 	}
-	assert_int_equal(run(s, 500, &result), 0);
+	spec.argv = (const char *const[]){"x", NULL};
+	spec.wall_ms = 5000; /* the child needs far less to pause it */
+	spec.on_output = tell;
+	spec.context = &running[1];
+	assert_int_equal(sandbox_exec(s, &spec, &result, &err), 0);
 	assert_int_equal(result.reason, WIRE_END_WALL_LIMIT);
-	assert_true(clock_ms() - began >= 1500);
+	assert_true(clock_ms() - began >= 6000);
 	exec_result_fini(&result);
+	close(running[0]);
+	close(running[1]);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	sandbox_stop(s, NULL, NULL);
