@@ -27,6 +27,9 @@ struct packing {
 	const char *exclude[EXCLUDES_MOST + 1]; /* of the query */
 	uint32_t as;
 	bool gzip;
+	const struct store_sandbox *record; /* until the answer has begun */
+	int result;
+	struct error err; /* of a result that is one */
 };
 
 static void packing_free(void *context)
@@ -44,12 +47,33 @@ static int write_plain(void *context, const void *bytes, size_t count)
 	return path_write_fd(*(int *)context, bytes, count);
 }
 
-static int write_packed(void *context, const void *bytes, size_t count)
+/* The compressor's way out. It is never told of a failure: the library forgets to free the filter
+ * of an archive that has failed, which cost a quarter of a MiB each time. */
+struct outlet {
+	struct archive *archive;
+	int fd;
+	bool over; /* nobody takes it: what still comes is dropped */
+};
+
+static la_ssize_t let_out(struct archive *a, void *context, const void *bytes, size_t count)
 {
-	return archive_write_data(context, bytes, count) == (la_ssize_t)count ? 0 : -EPIPE;
+	struct outlet *o = context;
+
+	if (!o->over && path_write_fd(o->fd, bytes, count))
+		o->over = true;
+	return (la_ssize_t)count;
 }
 
-static struct archive *compressor(int fd)
+static int write_packed(void *context, const void *bytes, size_t count)
+{
+	struct outlet *o = context;
+
+	if (archive_write_data(o->archive, bytes, count) != (la_ssize_t)count)
+		o->over = true;
+	return o->over ? -EPIPE : 0;
+}
+
+static struct archive *compressor(struct outlet *out)
 {
 	struct archive *a = archive_write_new();
 	struct archive_entry *entry = archive_entry_new();
@@ -57,7 +81,7 @@ static struct archive *compressor(int fd)
 		    archive_write_add_filter_gzip(a) == ARCHIVE_OK &&
 		    archive_write_set_options(a, "gzip:compression-level=1") == ARCHIVE_OK &&
 		    archive_write_set_bytes_in_last_block(a, 1) == ARCHIVE_OK &&
-		    archive_write_open_fd(a, fd) == ARCHIVE_OK;
+		    archive_write_open(a, out, NULL, let_out, NULL) == ARCHIVE_OK;
 
 	if (fine) {
 		archive_entry_set_filetype(entry, AE_IFREG);
@@ -71,22 +95,37 @@ static struct archive *compressor(int fd)
 	return a;
 }
 
+static int produce_packed(struct packing *p, int fd)
+{
+	struct outlet out = {.fd = fd};
+	int r;
+
+	out.archive = compressor(&out);
+	if (!out.archive)
+		return error_set(&p->err, -ENOMEM, "out of memory");
+	r = sandbox_get_tar(p->sandbox, p->path, p->exclude, p->as, write_packed, &out, &p->err);
+	out.over |= r != 0; /* no end that looks like one */
+	if ((archive_write_close(out.archive) != ARCHIVE_OK || out.over) && !r)
+		r = error_set(&p->err, -EIO, "%s: cannot be packed", p->path);
+	archive_write_free(out.archive);
+	return r;
+}
+
 static bool produce(void *context, int fd)
 {
 	struct packing *p = context;
-	struct archive *a = p->gzip ? compressor(fd) : NULL;
-	bool whole;
 
-	if (p->gzip && !a)
-		return false;
-	whole = sandbox_get_tar(p->sandbox, p->path, p->exclude, p->as,
-			a ? write_packed : write_plain, a ? (void *)a : (void *)&fd, NULL) == 0;
-	if (a && !whole)
-		archive_write_fail(a);
-	else if (a)
-		whole = archive_write_close(a) == ARCHIVE_OK;
-	archive_write_free(a);
-	return whole;
+	p->result = p->gzip ? produce_packed(p, fd)
+			    : sandbox_get_tar(p->sandbox, p->path, p->exclude, p->as, write_plain,
+				      &fd, &p->err);
+	return p->result == 0;
+}
+
+static void packing_failed(void *context, struct request *q)
+{
+	struct packing *p = context;
+
+	life_failure(q, p->record, p->result, &p->err, true);
 }
 
 /* is it a folder that this user may look into? */
@@ -156,6 +195,7 @@ void archive_get(struct request *q)
 	const char *path = request_text(q->query, "path", "");
 	struct packing *p = calloc(1, sizeof(*p));
 	struct stream_source source = {.produce = produce,
+		.failed = packing_failed,
 		.done = packing_free,
 		.context = p,
 		.type = "application/x-tar",
@@ -176,6 +216,7 @@ void archive_get(struct request *q)
 		answer_error(q, API_INVALID_REQUEST, NULL, "path must be an absolute path.");
 	else if (take_excludes(q, p))
 		p->sandbox = life_attach(q, &record);
+	p->record = &record;
 	if (p->sandbox) {
 		spec = json_loads(record.spec, 0, NULL);
 		sandbox_user(spec, is_root(q), &user);

@@ -228,6 +228,8 @@ void files_list(struct request *q)
 struct reading {
 	struct files files;
 	char *path;
+	int result;
+	struct error err; /* of a result that is one */
 };
 
 static int write_on(void *context, const void *bytes, size_t count)
@@ -239,8 +241,16 @@ static bool produce(void *context, int fd)
 {
 	struct reading *r = context;
 
-	return sandbox_read_to(r->files.sandbox, r->path, r->files.user.uid, write_on, &fd, NULL) ==
-	       0;
+	r->result = sandbox_read_to(
+		r->files.sandbox, r->path, r->files.user.uid, write_on, &fd, &r->err);
+	return r->result == 0;
+}
+
+static void reading_failed(void *context, struct request *q)
+{
+	struct reading *r = context;
+
+	files_failed(q, &r->files, r->result, &r->err);
 }
 
 static void reading_free(void *context)
@@ -291,6 +301,7 @@ static void answer_stream(struct request *q, struct files *f, const char *path, 
 {
 	struct reading *reading = calloc(1, sizeof(*reading));
 	struct stream_source source = {.produce = produce,
+		.failed = reading_failed,
 		.done = reading_free,
 		.context = reading,
 		.type = "application/octet-stream",

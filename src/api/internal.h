@@ -316,9 +316,11 @@ bool standing_holds(struct api_server *server, struct standing *s, bool used);
 
 /* stream.c: answer with what `produce` writes to fd, in its own thread; it gives up when a write
  * fails, and answers false when what it wrote is not whole. `size` of the whole, or -1. The context
- * is freed with `done`, whatever happens. */
+ * is freed with `done`, whatever happens. With `failed` there is no answer before the first byte:
+ * what fails until then is answered by it, instead of by a connection that breaks off. */
 struct stream_source {
 	bool (*produce)(void *context, int fd);
+	void (*failed)(void *context, struct request *q); /* may be NULL */
 	void (*done)(void *context);
 	void *context;
 	const char *type;

@@ -56,6 +56,19 @@ static ssize_t pass_on(void *context, uint64_t at, char *out, size_t most)
 				  : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
+/* Waits for the first byte; false when it has failed without one. */
+static bool has_begun(struct stream *s)
+{
+	struct pollfd p[] = {{s->read_fd, POLLIN, 0}, {s->client_fd, POLLRDHUP, 0}};
+
+	while (poll(p, 2, -1) < 0) {
+		if (errno != EINTR)
+			return true;
+	}
+	/* who went away is noticed by the reader */
+	return (p[0].revents & POLLIN) || !p[0].revents || s->whole;
+}
+
 static void end(void *context)
 {
 	struct stream *s = context;
@@ -100,6 +113,15 @@ struct MHD_Response *stream_answer(struct request *q, const struct stream_source
 	if (!s) {
 		source->done(source->context);
 		answer_error(q, API_BUSY, NULL, "Too many streams at once.");
+		return NULL;
+	}
+	if (source->failed && !has_begun(s)) {
+		/* the thread has nothing more to do with the context */
+		pthread_join(s->thread, NULL);
+		close_fd(&s->read_fd);
+		source->failed(source->context, q);
+		source->done(source->context);
+		free(s);
 		return NULL;
 	}
 	q->response = MHD_create_response_from_callback(

@@ -384,6 +384,21 @@ def test_a_bomb_is_bounded(server: Server, sandbox: str) -> None:
     assert server.run(sandbox, "echo alive")["stdout"] == "alive\n"
 
 
+@pytest.mark.parametrize("rest", ["content?path=/opt/file", "archive?path=/opt/folder",
+                                  "archive?path=/opt/folder&gzip=true"])  # fmt: skip
+def test_a_stream_that_cannot_begin_is_an_error(server: Server, sandbox: str, rest: str) -> None:
+    """It was a 200 that broke off, or, when it was quick, no answer at all."""
+    command = "umask 77; mkdir -p /opt/folder; head -c 5000000 /dev/zero > /opt/file"
+    assert server.run(sandbox, command, user="root")["exitCode"] == 0
+    answer = server.ask("GET", f"/v1/sandboxes/{sandbox}/files/{rest}")
+    check_error(answer, 403)
+    assert "Permission denied" in answer.json["error"]["message"]
+    # with the rights it needs there is nothing in the way
+    assert server.run(sandbox, "chmod -R a+rX /opt", user="root")["exitCode"] == 0
+    whole = server.ask("GET", f"/v1/sandboxes/{sandbox}/files/{rest}")
+    assert whole.status == 200 and whole.body
+
+
 # --- connections ------------------------------------------------------------------------------
 
 
