@@ -137,6 +137,7 @@ extern const struct cli_command cli_keys_revoke;
 extern const struct cli_command cli_usage_command;
 extern const struct cli_command cli_owner_reset;
 extern const struct cli_command cli_audit;
+extern const struct cli_command cli_backup;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_setup;
 

@@ -40,6 +40,7 @@ const struct cli_command *const cli_commands[] = {
 	&cli_usage_command,
 	&cli_owner_reset,
 	&cli_audit,
+	&cli_backup,
 	&cli_doctor,
 	&cli_setup,
 	NULL,

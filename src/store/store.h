@@ -25,6 +25,9 @@ struct store;
 /* Open or make; older formats are brought up to date. */
 int store_open(const char *path, struct store **out, struct error *err);
 void store_close(struct store *store);
+/* A copy of the store at `from`, as of one moment, in a new file: whole and checked, or none;
+ * others may go on writing. -EEXIST when there is such a file. */
+int store_backup(const char *from, const char *path, struct error *err);
 
 /* What makes results comparable: equal keys, equal runs. */
 struct store_key {

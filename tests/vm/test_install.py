@@ -22,6 +22,7 @@ FILES = [
     "share/man/man1/sealmark.1",
     "share/man/man5/sealmark-assignment.5",
     "share/man/man7/sealmark-api.7",
+    "share/man/man7/sealmark-operating.7",
     "share/sealmark/guest/kernel/uml.config",
     "share/sealmark/guest/images/default/recipe",
 ]
