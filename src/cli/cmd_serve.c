@@ -4,6 +4,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/notify.h"
 #include "cli/store.h"
 #include "store/people.h"
 
@@ -142,18 +143,22 @@ static int say_options(const struct api_options *api, struct error *err)
 static int serve(const struct serve_options *o, const struct api_options *api, struct error *err)
 {
 	struct api_server *server;
+	struct notify manager;
 	int cancel = cli_cancel_fd(), r;
 
 	if (cancel < 0)
 		return cli_ours(err, "%s", strerror(-cancel));
+	notify_init(&manager);
 	r = api_start(api, o->check, &server, err);
 	if (r)
 		return r == -EINVAL || r == -ENOENT ? CLI_USAGE : CLI_OURS;
 	if (o->check)
 		return say_options(api, err);
 	say_first_words(server);
+	notify_say(&manager, "READY=1");
 	while (poll(&(struct pollfd){cancel, POLLIN, 0}, 1, -1) < 0 && errno == EINTR)
 		;
+	notify_say(&manager, "STOPPING=1");
 	alarm(GRACE_S); /* whatever is under way then is found again at the next start */
 	api_stop(server);
 	return CLI_OK;
