@@ -65,21 +65,85 @@ static bool is_apt(const char *text)
 	return !text[n] && text[n - 1] != '=' && text[n - 1] != '/' && text[n - 1] != ':';
 }
 
-/* name[extras] with versions: "numpy>=2,<3", "uvicorn[standard]==0.30.*" */
+/* What PEP 508 says of a requirement, without its URLs and markers: blanks between parts only, so
+ * that no part can bring another word along. Each takes its part of *at, and the blanks after it.
+ */
+
+static void take_blanks(const char **at)
+{
+	*at += strspn(*at, " \t");
+}
+
+static bool take_char(const char **at, char c)
+{
+	if (**at != c)
+		return false;
+	++*at;
+	take_blanks(at);
+	return true;
+}
+
+/* letters and digits at both ends */
+static bool take_pip_name(const char **at)
+{
+	size_t n = span(*at, "._-");
+
+	if (!n || !isalnum((unsigned char)(*at)[0]) || !isalnum((unsigned char)(*at)[n - 1]))
+		return false;
+	*at += n;
+	take_blanks(at);
+	return true;
+}
+
+static bool take_pip_extras(const char **at)
+{
+	if (!take_char(at, '['))
+		return true;
+	if (take_char(at, ']'))
+		return true;
+	do {
+		if (!take_pip_name(at))
+			return false;
+	} while (take_char(at, ','));
+	return take_char(at, ']');
+}
+
+/* ">=2.0", "==1.*" */
+static bool take_pip_version(const char **at)
+{
+	static const char *const comparisons[] = {"===", "~=", "==", "!=", "<=", ">=", "<", ">"};
+	size_t i = 0, n;
+	bool star;
+
+	while (i < ARRAY_SIZE(comparisons) && !text_starts(*at, comparisons[i]))
+		i++;
+	if (i == ARRAY_SIZE(comparisons))
+		return false;
+	*at += strlen(comparisons[i]);
+	take_blanks(at);
+	n = span(*at, "._-+!");
+	/* "2.*" is a version for == and != alone */
+	star = n > 1 && (*at)[n] == '*' && (*at)[n - 1] == '.';
+	if (!n || !isalnum((unsigned char)(*at)[0]) ||
+		(star ? i != 2 && i != 3 : !isalnum((unsigned char)(*at)[n - 1])))
+		return false;
+	*at += n + star;
+	take_blanks(at);
+	return true;
+}
+
+/* name[extras] with versions: "numpy>=2,<3", "uvicorn[standard] == 0.30.*" */
 static bool is_pip(const char *text)
 {
-	size_t n = span(text, "._-");
-
-	if (!n || !isalnum((unsigned char)text[0]))
+	if (!take_pip_name(&text) || !take_pip_extras(&text))
 		return false;
-	if (text[n] == '[') {
-		n += 1 + span(text + n + 1, "._-,");
-		if (text[n++] != ']')
-			return false;
-	}
-	if (!text[n])
+	if (!*text)
 		return true;
-	return strchr("<>=!~", text[n]) && !text[n + span(text + n, "<>=!~,.*+_- ")];
+	do {
+		if (!take_pip_version(&text))
+			return false;
+	} while (take_char(&text, ','));
+	return !*text;
 }
 
 /* [@scope/]name[@version or tag] */
@@ -117,7 +181,8 @@ static int check_names(const json_t *list, const char *field, bool (*is)(const c
 	json_array_foreach (list, i, item) {
 		const char *text = json_string_value(item);
 
-		if (text && strlen(text) <= PACKAGE_MOST && is(text))
+		if (text && strlen(text) <= PACKAGE_MOST &&
+			strlen(text) == json_string_length(item) && is(text))
 			continue;
 		text_format(path, sizeof(path), "%s[%zu]", field, i);
 		image_issue(issues, path, "must be %s", right);
@@ -171,7 +236,8 @@ static const struct installer installers[] = {
 		"apt-get -q clean; rm -rf /var/lib/apt/lists/*",
 		is_apt},
 	{"pip", "recipe.pip", "pip install",
-		"a package with versions, as hypothesis or numpy>=2,<3",
+		"a package, with extras and versions if wanted, as hypothesis or "
+		"uvicorn[standard]>=0.30,<1",
 		"python3 -m pip install --break-system-packages --no-cache-dir --no-input "
 		"--disable-pip-version-check --root-user-action=ignore --progress-bar off -- "
 		"\"$@\"",

@@ -254,6 +254,46 @@ static void test_recipe_refused(void **state)
 	}
 }
 
+static int pip(const char *requirement, struct buffer *said)
+{
+	char text[300];
+
+	text_format(text, sizeof(text), "{\"pip\": [\"ok\", \"%s\"]}", requirement);
+	return recipe(text, said);
+}
+
+/* Anything with a comparison in it was passed on, blanks and all. */
+static void test_requirements(void **state)
+{
+	static const char *const right[] = {"a", "A.b_c-d", "x[]", "x[y]", "x [y, z-1] ",
+		"numpy>=2,<3", "numpy >= 2, < 3", "x==1.0.*", "x!=1.*", "x~=1.4.2",
+		"x===1.0+local.7", "x==1!2.0rc1.post2.dev3"};
+	static const char *const wrong[] = {"", " x", "-x", "x-", ".x", "x y", "x==", "x=1", "x=>1",
+		"x==1 2", "x==1 -r /etc/passwd", "x==1 --pre", "x==1,", "x==1,,<2", "x,<2",
+		"x>=1.*", "x==*", "x==1*", "x==.*", "x==1.*.2", "x==-1", "x==1-", "x[y", "x[y z]",
+		"x[y,]", "x[,y]", "x[y]]", "x(>=1)", "x>1;python_version>'3'", "x @ https://y/z",
+		"./x", "x/y", "x==1\\n-r y"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(right); i++) {
+		struct buffer said = {0};
+
+		if (pip(right[i], &said))
+			fail_msg("\"%s\" is refused: %s", right[i], buffer_text(&said));
+		assert_string_equal(step(0)->words[5], right[i]);
+		buffer_fini(&said);
+		image_plan_free(plan);
+		plan = NULL;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct buffer said = {0};
+
+		if (pip(wrong[i], &said) != -EINVAL)
+			fail_msg("\"%s\" is taken", wrong[i]);
+		assert_true(text_starts(buffer_text(&said), "recipe.pip[1]: must be a package"));
+		buffer_fini(&said);
+	}
+}
+
 static int free_plan(void **state)
 {
 	image_plan_free(plan);
@@ -272,6 +312,7 @@ int main(void)
 		cmocka_unit_test(test_quotes),
 		cmocka_unit_test(test_recipe),
 		cmocka_unit_test(test_recipe_refused),
+		cmocka_unit_test(test_requirements),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, free_plan);
