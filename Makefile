@@ -23,7 +23,7 @@ help:
 	@echo 'make check      everything that can be checked: style, unit, scenario, vm, hostile, fuzz'
 	@echo 'make bench      the benches of SPECIFICATION.md'
 	@echo 'make install    install under PREFIX (default /usr/local), below DESTDIR if set'
-	@echo 'make deb        a Debian package, in build/deb/'
+	@echo 'make deb        a Debian package with the console (needs npm), in build/deb/'
 	@echo 'make clean      remove the build folders; what setup made stays in $$SEALMARK_HOME'
 
 web:
@@ -44,8 +44,10 @@ install: all
 	$(MESON) configure --prefix=$(PREFIX) $(BUILD)
 	$(MESON) install -C $(BUILD) $(if $(DESTDIR),--destdir $(DESTDIR))
 
+# the console first: debhelper hides the settings of npm, which lie in HOME
 deb:
 	dpkg-checkbuilddeps
+	scripts/web
 	debian/rules binary
 
 clean:

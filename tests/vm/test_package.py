@@ -3,12 +3,14 @@
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import serving
 from support import ROOT, real_home
 
 UNIT = "lib/systemd/system/sealmark.service"
@@ -16,7 +18,8 @@ UNIT = "lib/systemd/system/sealmark.service"
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The package, unpacked."""
+    """The package, unpacked; it is made as on a host where nothing was built before."""
+    shutil.rmtree(ROOT / "web/dist", ignore_errors=True)
     made = subprocess.run(["make", "deb"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stdout[-4000:] + made.stderr[-4000:]
     (found,) = (ROOT / "build/deb").glob("sealmark_*_amd64.deb")
@@ -68,3 +71,24 @@ def test_the_server_ends_without_its_machines(package: Path) -> None:
 def test_the_package_has_manual_pages_for_what_it_brings(package: Path) -> None:
     pages = {page.name for page in (package / "usr/share/man").rglob("*.gz")}
     assert {f"{page.name}.gz" for page in (ROOT / "man").glob("*.[1-8]")} <= pages
+
+
+def test_the_package_has_the_console(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had it only where `make web` had been called before."""
+    helpers = package / "usr/libexec/sealmark"
+    page = (helpers / "web/index.html").read_bytes()
+    parts = re.findall(rb'(?:src|href)="/(assets/[^"]+)"', page)
+    assert any(part.endswith(b".js") for part in parts), page
+    assert any(part.endswith(b".css") for part in parts), page
+    assert (helpers / "web/licenses.txt").read_text().startswith("== preact")
+    monkeypatch.setattr(serving, "PROGRAM", str(package / "usr/bin/sealmark"))
+    monkeypatch.setenv("SEALMARK_LIBEXEC", str(helpers))
+    server = serving.Server(serving.make_home(), ["--engine", "fake"])
+    try:
+        server.start()
+        assert server.ask("GET", "/").body == page
+        for part in parts:
+            answer = server.ask("GET", f"/{part.decode()}")
+            assert answer.status == 200 and answer.body, part
+    finally:
+        server.close()
