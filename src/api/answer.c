@@ -109,6 +109,8 @@ static void add_common(struct request *q, struct MHD_Response *response)
 		snprintf(text, sizeof(text), "%lld", (long long)(q->retry_ms + 999) / 1000);
 		MHD_add_response_header(response, "Retry-After", text);
 	}
+	if (q->cut)
+		MHD_add_response_header(response, "Connection", "close");
 	if (q->status == 401)
 		MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
 }

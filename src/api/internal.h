@@ -228,6 +228,7 @@ struct request {
 	struct store_api_key key;
 	struct buffer body;
 	bool refused;
+	bool cut; /* its connection ends with the answer */
 	char share[ID_SIZE]; /* its share of server->rate or strangers, "" when it has none */
 
 	char address[64];            /* the client's, "unix" for a socket */
@@ -302,6 +303,9 @@ void rate_leave(struct rate *rate, const char *key);
 /* replay.c: false when the answer is there already. */
 bool replay_begin(struct request *q);
 void replay_end(struct request *q);
+
+/* framing.c: can the head be read in one way only? Else answers. */
+bool framing_is_clear(struct request *q);
 
 /* standing.c: by what right something goes on for longer than a request. */
 struct standing {

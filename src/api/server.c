@@ -138,7 +138,9 @@ static void admit(struct request *q)
 		q->route = &console_route;
 		r = 0;
 	}
-	if (r == -EINVAL)
+	if (!framing_is_clear(q))
+		q->cut = true;
+	else if (r == -EINVAL)
 		answer_error(q, API_METHOD_NOT_ALLOWED, NULL, "%s has other methods.", q->path);
 	else if (r)
 		answer_error(q, API_ROUTE_NOT_FOUND, NULL, "There is no %s.", q->path);
@@ -279,8 +281,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 			return MHD_NO;
 		*state = q;
 		admit(q);
-		/* before a large body is sent for nothing */
-		if (q->refused && q->status == 413)
+		/* before a large body is sent for nothing, or one is read that is none */
+		if (q->cut || (q->refused && q->status == 413))
 			return answer_send(q) ? MHD_YES : MHD_NO;
 		return MHD_YES;
 	}

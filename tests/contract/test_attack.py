@@ -4,10 +4,13 @@
 import http.client
 import json
 import resource
+import socket
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+
+import pytest
 
 from serving import Server
 from support import PROGRAM
@@ -111,3 +114,39 @@ def test_a_stream_ends_with_its_key(server: Server, sandbox: str) -> None:
         while answer.readline():
             pass
     connection.close()
+
+
+BODY = "{}"
+HIDDEN = "GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Content-Length: 2\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 2",
+        "Content-Length: 2\r\nContent-Length: 4",
+        "Content-Length: 2\r\nContent-Length: 2",
+        "Content-Length : 2",
+        "Transfer-Encoding: xchunked",
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        "Content-Length: 2\r\nHost: y",
+        "Content-Length: 2\r\nAuthorization: Bearer x",
+        "Content-Length: 2\r\nX-A: \x01",
+        "Content-Length: 2\r\nX(A): b",
+    ],
+)
+def test_heads_of_two_meanings(fresh: Callable[..., Server], lines: str) -> None:
+    """What one server takes for a body was the next request to another."""
+    server = fresh()
+    head = f"POST /v1/sandboxes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), 60) as client:
+        client.sendall(f"{head}{lines}\r\n\r\n{BODY}{HIDDEN}".encode())
+        got = b""
+        with suppress(ConnectionResetError):  # it does not read what it has refused
+            while piece := client.recv(65536):
+                got += piece
+    assert got.startswith(b"HTTP/1.1 400 "), got
+    assert got.count(b"HTTP/1.1 ") == 1, got
+    assert server.ask("GET", "/v1/sandboxes?includeStopped=true").json["data"] == []
