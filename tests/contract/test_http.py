@@ -494,7 +494,8 @@ def test_a_socket_instead_of_a_port(own_server: Callable[..., Server], tmp_path:
         request = f"GET /v1/me HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\n\r\n"
         connection.sendall(request.encode())
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
-    second = server.command("serve", "--listen", f"unix:{path}")
+    other = str(server.home / "other.db")  # a store has one server
+    second = server.command("serve", "--listen", f"unix:{path}", "--store", other)
     assert second.returncode == 3 and "another server listens there" in second.stderr
     process.terminate()
     assert process.wait(60) == 0
