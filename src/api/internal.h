@@ -228,7 +228,7 @@ struct request {
 	struct store_api_key key;
 	struct buffer body;
 	bool refused;
-	bool cut; /* its connection ends with the answer */
+	bool cut;            /* its connection ends with the answer */
 	char share[ID_SIZE]; /* its share of server->rate or strangers, "" when it has none */
 
 	char address[64];            /* the client's, "unix" for a socket */
