@@ -40,6 +40,10 @@ COPY_MOST = 8 << 20
 FOLLOW_NOT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
+NEW_MOUNTS = 0x20000  # CLONE_NEWNS
+ALONE = 0x4000 | 0x40000  # MS_REC, MS_PRIVATE
+BIND = 0x1000
+NO_LINKS = 0x20 | 0x1000 | 0x100 | 0x2 | 0x4  # MS_REMOUNT, BIND, NOSYMFOLLOW, NOSUID, NODEV
 
 
 class Failure(Exception):
@@ -141,6 +145,7 @@ class Launcher:
         self.workspace = config["workspace"]
         self.cgroup = find_cgroup(config.get("cgroup", ""))
         self.original = self.files()  # the submission, before any of it runs
+        self.examiner = 0  # its pid
         self.next = 1
         self.candidates: dict[int, Candidate] = {}
 
@@ -299,6 +304,26 @@ class Launcher:
         self.original.add(f"{self.workspace}/{os.fsdecode(name)}")
         return b"ok"
 
+    def close_links(self) -> bytes:
+        """From now on the examiner follows no symbolic link where student code can make one: what
+        a test reads there would be a file of the tests' own, with the expected values."""
+        if self.config.get("private_mounts") != "1":
+            return b"no"
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                without_links(self.examiner, (self.workspace, *SCRATCH))
+                status = 0
+            except BaseException as error:
+                os.write(2, f"links: {type(error).__name__}: {error}\n".encode())
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(pid, 0)
+        if status != 0:
+            raise Failure("links cannot be closed")
+        return b"ok"
+
     def files(self) -> set[str]:
         return {
             os.path.join(path, name)
@@ -360,6 +385,8 @@ class Launcher:
                     answer = self.copy(request[1])
                 elif request[0] == b"clean":
                     answer = self.clean()
+                elif request[0] == b"links":
+                    answer = self.close_links()
                 else:
                     answer = self.end(int(request[1]))
             except (OSError, KeyError, ValueError, Failure) as error:
@@ -375,10 +402,43 @@ class Launcher:
                     os.close(fd)
 
 
+def own_mounts() -> None:
+    if hasattr(os, "unshare"):
+        os.unshare(NEW_MOUNTS)
+        return
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).unshare(NEW_MOUNTS) != 0:
+        raise Failure("no mounts of its own for the examiner")
+
+
+def without_links(pid: int, folders: tuple[str, ...]) -> None:
+    """Mount the folders anew where that process sees them, so that it follows no link in them."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def call(name: str, *args: object) -> None:
+        if getattr(libc, name)(*args) != 0:
+            number = ctypes.get_errno()
+            raise Failure(f"{name}: {os.strerror(number)}")
+
+    fd = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    call("setns", fd, NEW_MOUNTS)
+    call("mount", None, b"/", None, ctypes.c_ulong(ALONE), None)
+    for folder in folders:
+        if os.path.isdir(folder):
+            path = os.fsencode(folder)
+            call("mount", path, path, None, ctypes.c_ulong(BIND), None)
+            call("mount", None, path, None, ctypes.c_ulong(NO_LINKS), None)
+
+
 def examine(config: dict[str, str], control: _socket.socket) -> None:
     """Becomes the examiner; never returns."""
     status = 70
     try:
+        if config.get("private_mounts") == "1":
+            own_mounts()
         no_new_privs()
         become(int(config["examiner_uid"]), int(config["examiner_gid"]))
         limit(resource.RLIMIT_CORE, 0)
@@ -405,6 +465,7 @@ def main() -> int:
     if pid == 0:
         ours.close()
         examine(config, theirs)
+    launcher.examiner = pid
     theirs.close()
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)

@@ -73,6 +73,9 @@ class Socket:
     def share(self, name: str) -> None:
         """The examiner's affair."""
 
+    def heard(self, text: str) -> None:
+        """The examiner's affair."""
+
     def broke(self, text: str) -> BaseException:
         leave(1)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Decoder:
     """Reads one value from hostile bytes; `other(decoder, number)` resolves references."""
 
-    __slots__ = ("data", "at", "end", "depth", "items", "other", "track", "known")
+    __slots__ = ("data", "at", "end", "depth", "items", "other", "track", "known", "heard")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Decoder:
         other: "Callable[[Any], Any] | None" = None,
         track: "list[Any] | None" = None,
         known: "list[Any] | None" = None,
+        heard: "Callable[[str], None] | None" = None,
     ) -> None:
         self.data = data
         self.at = 0
@@ -42,6 +43,7 @@ class Decoder:
         self.other = other
         self.track = track  # number the containers found (what the trusted side sends)
         self.known = known  # containers whose numbers may be used
+        self.heard = heard  # told of each text
 
     def whole(self) -> "Any":
         value = self.get()
@@ -71,9 +73,12 @@ class Decoder:
 
     def text(self) -> str:
         try:
-            return self.take(self.count()).decode("utf-8", "surrogatepass")
+            text = self.take(self.count()).decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
             raise CodecError("a string is not UTF-8") from None
+        if self.heard is not None:
+            self.heard(text)
+        return text
 
     def length(self) -> int:
         """How many elements follow: each takes a byte at least."""

@@ -8,9 +8,7 @@ value, so it is found unequal here before it is asked.
 
 from __future__ import annotations
 
-import unittest
-
-from . import standin
+from . import arrays, standin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +26,8 @@ def _is_alone(first: Any, second: Any) -> bool:
 
 
 def guard_unittest() -> None:
+    import unittest  # here: who loads it first decides what it loads of its own
+
     inner = unittest.TestCase.assertSetEqual
 
     def assert_set_equal(self: Any, first: Any, second: Any, msg: Any = None) -> None:
@@ -49,6 +49,8 @@ def guard_pytest() -> None:
 
 def _guard_approx(cls: Any, inner: Callable[[Any, Any], bool]) -> None:
     def equal(self: Any, actual: Any) -> bool:
-        return not _is_alone(actual, None) and inner(self, actual)
+        if _is_alone(actual, None) or arrays.is_hollow(actual, self.expected):
+            return False
+        return inner(self, actual)
 
     cls.__eq__ = equal

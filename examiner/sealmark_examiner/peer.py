@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         def receive(self) -> bytes: ...
         def callback_raised(self, error: BaseException) -> None: ...
         def share(self, name: str) -> None: ...
+        def heard(self, text: str) -> None: ...
         def broke(self, text: str) -> BaseException: ...
         def stale(self) -> BaseException: ...
         def left(self, name: str) -> BaseException: ...
@@ -123,7 +124,9 @@ class Peer:
     def call(self, number: int, args: "tuple[Any, ...]", kwargs: "dict[str, Any]") -> "Any":
         if self.trusted:
             for each in (*args, *kwargs.values()):
-                if type(each) is str or type(each).__name__ == "PosixPath":
+                if type(each) is str:
+                    self.transport.share(each)
+                elif type(each).__name__ == "PosixPath":
                     self.transport.share(str(each))
         return self.request("call", number, args, tuple(kwargs.items()))
 
@@ -157,7 +160,8 @@ class Peer:
                 self.serve(message)
         finally:
             self.nested -= 1
-        decoder = Decoder(message[1:], self.read_reference, known=sent)
+        heard = self.transport.heard if self.trusted else None
+        decoder = Decoder(message[1:], self.read_reference, known=sent, heard=heard)
         try:
             value, changes = self.pair(decoder.whole())
             for index, new in changes:
@@ -182,7 +186,10 @@ class Peer:
         """Do what is asked and answer."""
         received: list[Any] = []
         decoder = Decoder(
-            message[1:], self.read_reference, track=None if self.trusted else received
+            message[1:],
+            self.read_reference,
+            track=None if self.trusted else received,
+            heard=self.transport.heard if self.trusted else None,
         )
         try:
             request = decoder.whole()

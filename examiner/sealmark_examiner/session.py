@@ -27,6 +27,7 @@ import select
 import sys
 import time
 
+from . import arrays
 from .codec import MESSAGE_MOST
 from .peer import Peer
 from .scope import Broken, Fault, FixtureFault, Process, Scope
@@ -76,7 +77,9 @@ class Session:
         self.own_streams = {"out": sys.stdout, "err": sys.stderr}
         self.own_stdin = sys.stdin
         tests = str(config.get("tests", "")) if control is not None else ""
-        self.sharing = Sharing(tests, str(config.get("tmp", "/tmp")), self.copy_data)
+        self.links_closed = False
+        temporary = str(config.get("tmp", "/tmp"))
+        self.sharing = Sharing(tests, temporary, self.workspace, self.copy_data, self.close_links)
         self.own_input = builtins.input
         _signal.signal(_signal.SIGALRM, self.alarm)
 
@@ -228,10 +231,24 @@ class Session:
     def share(self, name: str) -> None:
         self.sharing.share(name)
 
+    def heard(self, text: str) -> None:
+        self.sharing.hear(text)
+
     def copy_data(self, name: str) -> None:
         self.busy = True
         try:
             self.ask_launcher(f"copy {name}")
+        finally:
+            self.busy = False
+
+    def close_links(self) -> None:
+        """Before the first look at what student code may have put into a folder."""
+        if self.links_closed or self.control is None:
+            return
+        self.links_closed = True
+        self.busy = True
+        try:
+            self.ask_launcher("links")
         finally:
             self.busy = False
 
@@ -312,6 +329,7 @@ class Session:
         message = bytes(buffer[4:])
         buffer.clear()
         self.bridge()
+        arrays.guard()
         return message
 
     def stale(self) -> BaseException:

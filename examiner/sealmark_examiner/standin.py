@@ -13,11 +13,15 @@ the tests have named its class: where a number was expected, `abs(hw.f(2) - 5) <
 answered by the thing that came instead. And a named class may come there, too: what arithmetic with
 a plain value gives is an object again, as a vector times 2 is, never a plain number, and abs() and
 round() are not asked of it. So no answer that has seen the expected number is compared with one.
-Methods by which a test asks a string or a set about a plain value (startswith, issubset) are
-arithmetic in that sense: what came instead of a string must not say that it begins right.
+Two objects of the student's are equal as their class says, which is the student's own word, unless
+it says so of every value. Methods by which a test asks a string or a set about a plain value
+(startswith, issubset) are arithmetic in that sense: what came instead of a string must not say that
+it begins right.
 """
 
 __builtins__ = dict(vars(__import__("builtins")))
+
+from os import urandom  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +97,7 @@ class StandInType(type):
         return ref.peer.attribute(ref.number, name)
 
     def __setattr__(cls, name: str, value: "Any") -> None:
-        if name in ("_sealmark_class", "_sealmark_named"):
+        if name in ("_sealmark_class", "_sealmark_named", "_sealmark_equals_all"):
             type.__setattr__(cls, name, value)
             return
         ref = class_reference(cls)
@@ -206,6 +210,8 @@ def _compare(name: str) -> "Callable[..., Any]":
         ref = _get(self, "_sealmark_ref")
         theirs = reference_of(other)
         if theirs is not None and theirs.peer is ref.peer:
+            if ref.peer.trusted and name in ("__eq__", "__ne__") and equals_all(type(self), ref):
+                return name == "__ne__"
             return ref.peer.request("dunder", ref.number, name, (other,))
         if ref.peer.trusted:
             ref.peer.compared(type(self))
@@ -213,6 +219,22 @@ def _compare(name: str) -> "Callable[..., Any]":
         return ref.peer.request("dunder", ref.number, name, (other,))
 
     return method
+
+
+def equals_all(cls: "Any", ref: Reference) -> bool:
+    """True for a class whose objects say that they equal a number which nobody has seen: then what
+    they say of each other is worth as little. Asked once."""
+    known = vars(cls).get("_sealmark_equals_all")
+    if known is None:
+        strange = int.from_bytes(urandom(8), "little") | 1 << 64
+        try:
+            known = ref.peer.request("dunder", ref.number, "__eq__", (strange,)) is True
+        except Exception:  # noqa: BLE001 - it cannot be compared with numbers
+            known = False
+        cls._sealmark_equals_all = known
+    if known:
+        ref.peer.equality_asked.add(cls.__name__)
+    return known
 
 
 def _binary(name: str) -> "Callable[..., Any]":

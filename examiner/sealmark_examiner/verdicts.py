@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 FRAMES_MOST = 4
 MESSAGE_MOST = 2500
+TOO_MANY_LINKS = 40  # ELOOP
 
 
 class Outcome:
@@ -96,5 +97,7 @@ def classify(session: Session, error: BaseException | None, text: str) -> tuple[
     remote: Any = getattr(error, "_sealmark_remote", None)
     if remote is not None:
         return session.judge_remote(error)
+    if isinstance(error, OSError) and error.errno == TOO_MANY_LINKS:
+        return "error", f"{message(error)} (tests follow no links where student code can write)"
     wrong = isinstance(error, AssertionError) or type(error).__module__ == "_pytest.outcomes"
     return ("failed" if wrong else "error"), message(error)

@@ -116,6 +116,11 @@ static int next(struct builder *b)
 		return error_set(b->err, -EINVAL,
 			"%s:%zu:%zu: a tab; YAML is indented with spaces only", b->tree->name,
 			p->problem_mark.line + 1, p->problem_mark.column + 1);
+	if (p->problem && strstr(p->problem, "cannot start any token"))
+		return error_set(b->err, -EINVAL,
+			"%s:%zu:%zu: a character that begins nothing; quote texts that begin with "
+			"@, ` or %%",
+			b->tree->name, p->problem_mark.line + 1, p->problem_mark.column + 1);
 	return error_set(b->err, -EINVAL, "%s:%zu:%zu: %s%s%s", b->tree->name,
 		p->problem_mark.line + 1, p->problem_mark.column + 1,
 		p->problem ? p->problem : "is not YAML", p->context ? " " : "",

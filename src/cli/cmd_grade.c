@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/folders.h"
 #include "grade/assignment.h"
 #include "grade/progress.h"
 #include "grade/run.h"
@@ -72,45 +73,6 @@ static int status_of(int r)
 
 /* --- the folder of results --- */
 
-/* The absolute path of a folder that may not be there yet. */
-static int absolute(const char *path, char *out, size_t size, struct error *err)
-{
-	char part[PATH_MAX], real[PATH_MAX];
-	const char *rest = path + strlen(path);
-
-	for (;;) {
-		size_t n = (size_t)(rest - path);
-
-		if (n >= sizeof(part))
-			return error_set(err, -ENAMETOOLONG, "%s: path is too long", path);
-		memcpy(part, path, n);
-		part[n] = 0;
-		if (realpath(n ? part : (*path == '/' ? "/" : "."), real))
-			break;
-		if (n == 0 || (errno != ENOENT && errno != ENOTDIR))
-			return error_sys(err, errno, "%s", path);
-		while (rest > path && rest[-1] == '/')
-			rest--;
-		while (rest > path && rest[-1] != '/')
-			rest--;
-	}
-	rest += strspn(rest, "/");
-	if (!*rest)
-		return text_copy(out, size, real);
-	return path_join(out, size, real, rest, err);
-}
-
-static bool is_inside(const char *path, const char *folder)
-{
-	char real[PATH_MAX];
-	size_t n;
-
-	if (!realpath(folder, real))
-		return false;
-	n = strlen(real);
-	return strncmp(path, real, n) == 0 && (path[n] == 0 || path[n] == '/' || n == 1);
-}
-
 /* Results among the submissions would be taken for one the next time. */
 static int choose_out(
 	struct grade *g, const char *tests, const char *submissions, struct error *err)
@@ -123,13 +85,13 @@ static int choose_out(
 	else
 		r = text_format(path, sizeof(path), "sealmark-results/%s", g->assignment->name);
 	if (!r)
-		r = absolute(path, g->out, sizeof(g->out), err);
+		r = folders_absolute(path, g->out, sizeof(g->out), err);
 	if (r)
 		return status_of(r);
 	for (int i = 0; i < 2; i++) {
 		const char *folder = i ? submissions : tests;
 
-		if (is_inside(g->out, folder))
+		if (folders_is_inside(g->out, folder))
 			return cli_usage(err,
 				"the results would be written to %s, which is in %s; choose "
 				"another "
@@ -152,20 +114,36 @@ static int take_lock(int fd)
 	return 0;
 }
 
+/* What keeps the results from being written. */
+static int refuse_out(const struct grade *g, int r, struct error *err)
+{
+	if (r == -ENOTDIR || r == -EEXIST)
+		error_set(
+			err, r, "%s: is, or is in, a file; choose another folder with -o", g->out);
+	else
+		error_set(err, r,
+			"%s: the results cannot be written there (%s); choose another folder with "
+			"-o",
+			g->out, strerror(-r));
+	return status_of(r);
+}
+
 static int open_out(struct grade *g, struct error *err)
 {
 	char hidden[PATH_MAX], path[PATH_MAX];
 	int r = path_join(hidden, sizeof(hidden), g->out, ".sealmark", err);
 
 	r = r ? r : path_make(hidden, 0755, err);
-	r = r ? r : path_join(g->work, sizeof(g->work), hidden, "work", err);
+	if (r)
+		return refuse_out(g, r, err);
+	r = path_join(g->work, sizeof(g->work), hidden, "work", err);
 	r = r ? r : path_join(path, sizeof(path), hidden, "lock", err);
 	if (r)
 		return status_of(r);
 	g->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	if (g->lock_fd < 0) {
-		r = error_sys(err, errno, "%s", path);
-		return status_of(r);
+		r = -errno;
+		return refuse_out(g, r, err);
 	}
 	if (take_lock(g->lock_fd))
 		return cli_usage(err,
@@ -231,6 +209,8 @@ static int prepare(struct grade *g, const char *tests, const char *submissions, 
 {
 	int r = path_home(g->home, sizeof(g->home), err);
 
+	if (!r && folders_check_apart(tests, submissions, err))
+		return CLI_USAGE;
 	r = r ? r : assignment_load(tests, &g->assignment, err);
 	r = r ? r : intake_check(submissions, err);
 	if (r)
@@ -473,6 +453,8 @@ static int conclude(struct grade *g, int r, struct error *err)
 	else if (!g->options->quiet)
 		print_table(g);
 	fflush(stdout);
+	if (r && is_talkative(g))
+		fputs("what is done is kept; the same command goes on from there\n", stderr);
 	if (r)
 		return CLI_OURS;
 	run_status(g->run, &status);

@@ -200,10 +200,28 @@ static int open_work(struct run *run, struct error *err)
 	return run->work_fd < 0 ? error_sys(err, errno, "%s", run->spec.work) : 0;
 }
 
+/* --only of a name that is none */
+static int nobody(const struct run *run, struct error *err)
+{
+	const struct intake *in = run->intake;
+	cleanup_free const char **names = calloc(in->count + 1, sizeof(*names));
+	const char *near;
+
+	if (!names)
+		return error_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < in->count; i++)
+		names[i] = in->submissions[i].student;
+	near = text_nearest(run->spec.only, names);
+	return error_set(err, -ENOENT, "there is no submission of %s%s%s%s", run->spec.only,
+		near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
 /* The submissions, once the tests have said what a single file is called. */
 static int open_intake(struct run *run, struct error *err)
 {
 	const struct assignment *a = run->spec.assignment;
+	struct intake_wants wants = {.files = (const char *const *)a->files,
+		.modules = (const char *const *)run->plan.modules};
 	char module[256];
 	const char *single = run->plan.single_file;
 	int r;
@@ -211,11 +229,25 @@ static int open_intake(struct run *run, struct error *err)
 	if (!single && a->modules[0] && !a->modules[1] && !strchr(a->modules[0], '.') &&
 		text_format(module, sizeof(module), "%s.py", a->modules[0]) == 0)
 		single = module;
-	r = intake_open(
-		run->spec.submissions, (const char *const *)a->files, single, &run->intake, err);
+	wants.single = single;
+	r = intake_open(run->spec.submissions, &wants, &run->intake, err);
 	if (!r && run->spec.only && !intake_find(run->intake, run->spec.only))
-		r = error_set(err, -ENOENT, "there is no submission of %s", run->spec.only);
+		r = nobody(run, err);
 	return r;
+}
+
+/* A library that the image lacks looks like a module of the students'. */
+static void note_module(const struct run *run, char *notice)
+{
+	const char *name =
+		intake_module_of_nobody(run->intake, (const char *const *)run->plan.modules);
+	size_t used = strlen(notice);
+
+	if (name)
+		text_format(notice + used, RUN_NOTICE_SIZE - used,
+			"%sthe tests import %s, which no submission holds; if it is a library, "
+			"image %s lacks it",
+			used ? "; " : "", name, run->image_reference);
 }
 
 /* Only what the user can mend before anything costs time; then the tests, then the queue. */
@@ -235,6 +267,8 @@ static int set_up(struct run *run, char *notice, struct error *err)
 	r = r ? r : find_tests(run, err);
 	r = r ? r : open_intake(run, err);
 	r = r ? r : run_shape(run, notice, err); /* now for these tests and submissions */
+	if (!r)
+		note_module(run, notice);
 	return r ? r : open_run(run, err);
 }
 

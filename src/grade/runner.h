@@ -28,6 +28,9 @@ struct runner_plan {
 	/* what a submission that is a single file is called when the assignment wants no files, or
 	 * NULL; set by prepare(), freed by the run */
 	char *single_file;
+	/* what the tests import of a submission (NULL-terminated, or NULL): one that holds none of
+	 * it is rejected; set by prepare(), the runner's */
+	char *const *modules;
 	void *state;      /* the runner's own; freed by runner->finish */
 	unsigned sharing; /* workers on one CPU; 0 or 1: each has its own. Set before prepare() */
 };

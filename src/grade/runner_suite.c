@@ -68,7 +68,7 @@ static int add_plain(const struct assignment *a, struct buffer *out)
 	int r = buffer_printf(&plain,
 		"candidate_uid=%u\ncandidate_gid=%u\nexaminer_uid=%u\nexaminer_gid=%u\n"
 		"workspace=%s\ntests=%s\ncgroup=%s\nmemory_bytes=%" PRIu64 "\nprocesses=%u\n"
-		"file_bytes=%" PRIu64 "\n",
+		"file_bytes=%" PRIu64 "\nprivate_mounts=1\n",
 		STUDENT_UID, STUDENT_UID, EXAMINER_UID, EXAMINER_UID, WORKSPACE, ROOT "/tests",
 		CGROUPS, a->limits.memory_bytes, a->limits.processes, a->limits.file_bytes);
 
@@ -320,6 +320,7 @@ static void suite_finish(struct runner_plan *plan)
 	free(plan->tests);
 	plan->tests = NULL;
 	plan->test_count = 0;
+	plan->modules = NULL;
 	plan->state = NULL;
 	if (!suite)
 		return;
@@ -355,6 +356,8 @@ static int suite_prepare(struct runner_plan *plan,
 	suite->collection.test_count = 0;
 	for (size_t i = 0; i < plan->test_count; i++)
 		plan->tests[i].points = assignment_points(a, plan->tests[i].id);
+	if (!r)
+		plan->modules = suite->collection.modules;
 	/* a file on its own can only be the one module that the tests import */
 	if (!r && suite->collection.module_count == 1 &&
 		asprintf(&plan->single_file, "%s.py", suite->collection.modules[0]) < 0) {

@@ -476,6 +476,7 @@ int suite_collection_read(
 	if (!done || !out->framework[0])
 		return error_set(err, -EPROTO, "the examiner's list of tests is not whole");
 	if (out->test_count == 0)
-		return error_set(err, -EINVAL, "there is no test in it");
+		return error_set(
+			err, -EINVAL, "there is no test in it; name methods and functions test_…");
 	return 0;
 }

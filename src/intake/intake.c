@@ -65,22 +65,52 @@ static size_t only_folder(const struct tree *t, size_t from)
 	return n;
 }
 
-static bool holds_wanted(const struct tree *t, const char *const *wanted, size_t from)
+/* "hw.py", "hw/__init__.py", "hw.cpython-313-x86_64-linux-gnu.so" are of the module hw. */
+static bool is_of_module(const char *path, const char *module)
+{
+	for (; *module; module++, path++) {
+		if (*path != (*module == '.' ? '/' : *module))
+			return false;
+	}
+	return *path == '/' || (*path == '.' && !strchr(path, '/') &&
+				       (text_ends(path, ".py") || text_ends(path, ".pyc") ||
+					       text_ends(path, ".so")));
+}
+
+static bool holds_module(const struct tree *t, const char *module, size_t from)
 {
 	for (size_t i = 0; i < t->count; i++) {
-		if (is_wanted(wanted, t->files[i].path + from))
+		if (is_of_module(t->files[i].path + from, module))
 			return true;
 	}
 	return false;
 }
 
+static bool holds_any_module(const struct tree *t, const char *const *modules, size_t from)
+{
+	for (; *modules; modules++) {
+		if (holds_module(t, *modules, from))
+			return true;
+	}
+	return false;
+}
+
+static bool holds_wanted(const struct tree *t, const struct intake_wants *wants, size_t from)
+{
+	for (size_t i = 0; i < t->count; i++) {
+		if (is_wanted(wants->files, t->files[i].path + from))
+			return true;
+	}
+	return holds_any_module(t, wants->modules, from);
+}
+
 /* See through folders around everything. */
-static int unwrap(struct submission *s, const char *const *wanted)
+static int unwrap(struct submission *s, const struct intake_wants *wants)
 {
 	struct tree *t = &s->tree;
 	size_t from = 0, more;
 
-	while (t->count && !holds_wanted(t, wanted, from) && (more = only_folder(t, from)))
+	while (t->count && !holds_wanted(t, wants, from) && (more = only_folder(t, from)))
 		from += more;
 	s->inside = t->count ? strndup(t->files[0].path, from ? from - 1 : 0) : strdup("");
 	if (!s->inside)
@@ -129,6 +159,24 @@ static int reject_missing(struct submission *s, const char *missing)
 	return r;
 }
 
+/* all that is wanted is there, or the submission is rejected */
+static int check_wanted(struct submission *s, const struct intake_wants *wants)
+{
+	char first[300];
+
+	for (const char *const *w = wants->files; *w; w++) {
+		if (!tree_find(&s->tree, *w))
+			return reject_missing(s, *w);
+	}
+	if (!wants->modules[0] || holds_any_module(&s->tree, wants->modules, 0))
+		return 0;
+	if (text_format(first, sizeof(first), "%s.py", wants->modules[0]))
+		return reject(s, "holds none of the modules that the tests import");
+	for (char *dot = first; dot + 3 < first + strlen(first); dot++)
+		*dot = *dot == '.' ? '/' : *dot;
+	return reject_missing(s, first);
+}
+
 static int reject_archive(struct submission *s, const char *name)
 {
 	char shown[700], stem[700];
@@ -159,14 +207,14 @@ static int pass_over(void *context, const char *path, const char *why)
 	return litter_add(p->in, p->s->entry, path, why);
 }
 
-static int check_folder(
-	struct intake *in, struct submission *s, const char *const *wanted, struct error *err)
+static int check_folder(struct intake *in, struct submission *s, const struct intake_wants *wants,
+	struct error *err)
 {
 	struct passing passing = {.in = in, .s = s};
 	const struct tree_rules rules = {
 		.limits = {INTAKE_FILES_MAX, INTAKE_BYTES_MAX, INTAKE_DEPTH_MAX},
 		.strict = true,
-		.wanted = wanted,
+		.wanted = wants->files,
 		.passed_over = pass_over,
 		.context = &passing};
 	struct error why = {0};
@@ -183,22 +231,18 @@ static int check_folder(
 	if (s->tree.count == 0)
 		return reject(s, "the folder is empty");
 	free(s->inside);
-	r = unwrap(s, wanted);
-	for (; *wanted && !r; wanted++) {
-		if (tree_find(&s->tree, *wanted))
-			continue;
-		if (s->tree.count == 1 && names_archive(s->tree.files[0].path))
-			return reject_archive(s, s->tree.files[0].path);
-		return reject_missing(s, *wanted);
-	}
-	return r;
+	r = unwrap(s, wants);
+	if (!r && s->tree.count == 1 && names_archive(s->tree.files[0].path) &&
+		(wants->files[0] || wants->modules[0]) && !holds_wanted(&s->tree, wants, 0))
+		return reject_archive(s, s->tree.files[0].path);
+	return r ? r : check_wanted(s, wants);
 }
 
 /* the name a single file gets: the wanted one when its suffix fits, else its own */
-static const char *file_target(
-	const struct submission *s, const char *const *wanted, const char *single)
+static const char *file_target(const struct submission *s, const struct intake_wants *wants)
 {
-	const char *target = wanted[0] ? (wanted[1] ? NULL : wanted[0]) : single;
+	const char *const *files = wants->files;
+	const char *target = files[0] ? (files[1] ? NULL : files[0]) : wants->single;
 	const char *name = target ? base_name(target) : NULL;
 
 	if (name && strcmp(name + names_stem(name), s->entry + names_stem(s->entry)) == 0)
@@ -206,13 +250,12 @@ static const char *file_target(
 	return s->entry;
 }
 
-static int check_file(
-	struct submission *s, const struct stat *st, const char *const *wanted, const char *single)
+static int check_file(struct submission *s, const struct stat *st, const struct intake_wants *wants)
 {
-	const char *target = file_target(s, wanted, single);
+	const char *target = file_target(s, wants);
 	struct tree_file *f;
 
-	if (names_archive(s->entry) && !is_wanted(wanted, target))
+	if (names_archive(s->entry) && !is_wanted(wants->files, target))
 		return reject_archive(s, s->entry);
 	f = s->tree.files = calloc(1, sizeof(*f));
 	if (!f || !(f->path = strdup(target)))
@@ -222,11 +265,7 @@ static int check_file(
 	f->mode = st->st_mode & 0111 ? 0755 : 0644;
 	if (f->size_bytes > INTAKE_BYTES_MAX)
 		return reject(s, "the file is larger than %u MiB", INTAKE_BYTES_MAX >> 20);
-	for (; *wanted; wanted++) {
-		if (!tree_find(&s->tree, *wanted))
-			return reject_missing(s, *wanted);
-	}
-	return 0;
+	return check_wanted(s, wants);
 }
 
 static int digest_submission(struct intake *in, struct submission *s, struct error *err)
@@ -241,8 +280,8 @@ static int digest_submission(struct intake *in, struct submission *s, struct err
 	return r ? reject(s, "%s", why.message) : 0;
 }
 
-static int check_submission(struct intake *in, struct submission *s, const char *const *wanted,
-	const char *single, struct error *err)
+static int check_submission(struct intake *in, struct submission *s,
+	const struct intake_wants *wants, struct error *err)
 {
 	struct stat st;
 	int r;
@@ -252,9 +291,9 @@ static int check_submission(struct intake *in, struct submission *s, const char 
 	else if (S_ISLNK(st.st_mode))
 		r = reject(s, "is a symbolic link; only files and folders are taken");
 	else if (S_ISDIR(st.st_mode))
-		r = check_folder(in, s, wanted, err);
+		r = check_folder(in, s, wants, err);
 	else if (S_ISREG(st.st_mode))
-		r = check_file(s, &st, wanted, single);
+		r = check_file(s, &st, wants);
 	else
 		r = reject(s, "is a device, pipe or socket; only files and folders are taken");
 	if (!r && !s->reject)
@@ -345,10 +384,13 @@ static int no_submissions(const struct intake *in, const char *path, struct erro
 		"%s: holds no submissions; put a folder or a file of each student in it", path);
 }
 
-int intake_open(const char *path, const char *const *wanted, const char *single,
-	struct intake **out, struct error *err)
+int intake_open(
+	const char *path, const struct intake_wants *wanted, struct intake **out, struct error *err)
 {
 	static const char *const none[] = {NULL};
+	const struct intake_wants wants = {.files = wanted->files ? wanted->files : none,
+		.modules = wanted->modules ? wanted->modules : none,
+		.single = wanted->single};
 	struct intake *in = calloc(1, sizeof(*in));
 	int r;
 
@@ -363,7 +405,7 @@ int intake_open(const char *path, const char *const *wanted, const char *single,
 	if (!r)
 		r = names_assign(in->submissions, in->count, err);
 	for (size_t i = 0; !r && i < in->count; i++) {
-		r = check_submission(in, &in->submissions[i], wanted ? wanted : none, single, err);
+		r = check_submission(in, &in->submissions[i], &wants, err);
 		if (r && err && !err->code)
 			error_set(err, r, "out of memory");
 	}
@@ -410,6 +452,19 @@ const struct submission *intake_find(const struct intake *in, const char *studen
 			low = middle + 1;
 		else
 			high = middle;
+	}
+	return NULL;
+}
+
+const char *intake_module_of_nobody(const struct intake *in, const char *const *modules)
+{
+	for (; modules && *modules; modules++) {
+		bool found = false;
+
+		for (size_t i = 0; i < in->count && !found; i++)
+			found = holds_module(&in->submissions[i].tree, *modules, 0);
+		if (!found)
+			return *modules;
 	}
 	return NULL;
 }

@@ -52,11 +52,18 @@ struct intake {
 	size_t count;
 };
 
-/* `wanted`: files each submission must hold (NULL-terminated, may be empty). A single file stands
- * for the one wanted file when their suffixes are equal; where none is wanted, `single` (or NULL)
- * is the name for it. */
-int intake_open(const char *path, const char *const *wanted, const char *single,
-	struct intake **out, struct error *err);
+/* What each submission must hold. Lists are NULL-terminated; NULL is an empty one. */
+struct intake_wants {
+	const char *const *files;   /* all of these */
+	const char *const *modules; /* of these Python modules ("hw", "pkg.part") one at least */
+	/* what a submission that is a single file is called when no file is wanted; else it stands
+	 * for the one that is wanted. Both only when the suffixes are equal. */
+	const char *single;
+};
+int intake_open(
+	const char *path, const struct intake_wants *wants, struct intake **out, struct error *err);
+/* The first of the modules that no submission holds, or NULL. */
+const char *intake_module_of_nobody(const struct intake *intake, const char *const *modules);
 /* Only see whether `path` is a folder that can be read. */
 int intake_check(const char *path, struct error *err);
 void intake_free(struct intake *intake);

@@ -19,6 +19,8 @@ int store_error(struct store *store, int code, struct error *err)
 		: code == SQLITE_NOTADB        ? -EINVAL
 					       : -EIO;
 
+	if (e == -ENOSPC)
+		return error_set(err, e, "%s: the disk is full; make room on it", store->path);
 	return error_set(err, e, "%s: %s", store->path,
 		store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(code));
 }

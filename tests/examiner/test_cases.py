@@ -599,6 +599,82 @@ def fill(folder): write(os.path.join(folder, "out"), "y")
     }, run.tests
 
 
+def test_names_of_the_students_choice_share_nothing() -> None:
+    """`hw.f(hw.g(x))` gave the student any file whose name hw.g answered: expected values."""
+    tests = {
+        "test_hw.py": """
+            import os, tempfile, unittest, hw
+            TOKEN = os.urandom(8).hex()
+            PARTS = [tempfile.gettempdir(), TOKEN]
+            class Test(unittest.TestCase):
+                def test_again(self):
+                    hw.read(hw.choose("answers.txt is it").split()[0])
+                    self.assertEqual(hw.read("answers.txt"), "42")
+                def test_callback(self):
+                    hw.each(lambda name: hw.read(name))
+                    self.assertNotIn("callback.txt", hw.listing())
+                def test_computed(self):
+                    self.assertEqual(hw.read("".join(["computed", ".txt"])), "c")
+                def test_in_a_list(self):
+                    hw.choose("in_a_list.txt")
+                    for name in ("in_a_list.txt",): self.assertEqual(hw.read(name), "l")
+                def test_named_by_student(self):
+                    for name in (hw.choose("/proc/self/cwd/"), os.path.dirname(__file__) + "/"):
+                        with self.assertRaises(PermissionError):
+                            open(hw.choose(name + "answers.txt")).close()
+                    with self.assertRaises(PermissionError): open(hw.answers()).close()
+                    with open("answers.txt") as f: self.assertEqual(f.read(), "42")
+                def test_nested(self):
+                    hw.read(hw.nested())
+                    self.assertNotIn("nested.txt", hw.listing())
+                def test_part(self):
+                    hw.read(hw.choose("it is in part.txt, there")[9:17])
+                    self.assertNotIn("part.txt", hw.listing())
+                def test_temporary(self):
+                    with tempfile.TemporaryDirectory(prefix=TOKEN) as folder:
+                        with open(os.path.join(folder, "golden"), "w") as f: f.write("x")
+                        hw.read(hw.newest(PARTS))
+                        hw.read(hw.newest(PARTS) + "/golden")
+                        self.assertEqual(hw.peek(os.path.join(hw.newest(PARTS), "golden")), "")
+                def test_temporary_given(self):
+                    with tempfile.TemporaryDirectory(prefix=TOKEN) as folder:
+                        with open(os.path.join(folder, "golden"), "w") as f: f.write("x")
+                        os.chmod(os.path.join(folder, "golden"), 0o600)
+                        hw.write(os.path.join(folder, "out"))
+                        hw.read(hw.golden(PARTS))
+                        self.assertEqual(hw.peek(hw.golden(PARTS)), "")
+                        hw.write(hw.beside(os.path.join(folder, "in")))
+                        with open(os.path.join(folder, "beside")) as f: f.read()
+            """,
+        **{f"{name}.txt": name[0] for name in ("callback", "computed", "nested", "part")},
+        "in_a_list.txt": "l",
+        "answers.txt": "42",
+    }
+    student = """
+import glob, os
+def peek(name):
+    try:
+        with open(name) as f: return f.read()
+    except OSError: return ""
+def read(name):
+    return peek(name)
+def listing(): return os.listdir(".")
+def nested(): return "nested.txt"
+def answers(): return "answers.txt"
+def choose(text): return text
+def each(function): function("callback.txt")
+def newest(parts): return max(glob.glob("/".join(parts) + "*"), key=os.path.getmtime)
+def golden(parts): return newest(parts) + "/golden"
+def beside(path): return os.path.join(os.path.dirname(path), "beside")
+def write(name):
+    with open(name, "w") as f: f.write("y")
+"""
+    run = examine({"hw.py": student}, tests)  # type: ignore[arg-type]
+    assert set(run.short().values()) == {"passed"}, [
+        (name, run.detail(name)) for name, verdict in run.short().items() if verdict != "passed"
+    ]
+
+
 def test_closed_folder_does_not_stop_the_next_examiner(tmp_path: Path) -> None:
     """One that took over the tests that were left read the folder that student code had closed, and
     failed: a failure of ours."""

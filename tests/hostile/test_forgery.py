@@ -398,3 +398,204 @@ def test_student_does_not_make_up_mocks(room: Sealmark, tmp_path: Path) -> None:
     for student in students:
         if student != "right":
             assert run.records[student]["score"] == 0, run.explain(student)
+
+
+# What two objects of the student's say of each other, what an empty array is close to, and files
+# whose names the student brought into `hw.f(hw.g(x))`.
+LEAKING = """
+    import json
+    import os
+    import tempfile
+
+    import numpy as np
+    from pytest import approx
+
+    import hw
+
+
+    def test_allclose():
+        assert np.allclose(hw.mean([1, 2, 6]), 3.0)
+
+
+    def test_allclose_of_many():
+        assert np.allclose(hw.halves([1, 2, 3]), [0.5, 1, 1.5])
+
+
+    def test_approx():
+        assert hw.mean([1, 2, 6]) == approx(3.0)
+
+
+    def test_array_equal():
+        np.testing.assert_array_equal(hw.mean([1, 2, 6]), 3)
+
+
+    def test_assert_allclose():
+        np.testing.assert_allclose(hw.mean([1, 2, 6]), 3.0)
+
+
+    def test_linked(tmp_path):
+        hw.save(str(tmp_path / "out"))
+        with open(tmp_path / "out") as stream:
+            assert stream.read() == open("golden.txt").read()
+
+
+    def test_linked_below(tmp_path):
+        hw.build(str(tmp_path))
+        with open(tmp_path / "site" / "out") as stream:
+            assert stream.read() == open("golden.txt").read()
+
+
+    def test_named():
+        with open(hw.report()) as stream:
+            assert stream.read() == open("golden.txt").read()
+
+
+    def test_objects():
+        assert hw.Vector(1, 2).plus(hw.Vector(3, 4)) == hw.Vector(4, 6)
+
+
+    def test_objects_differ():
+        assert not hw.Vector(1, 2) != hw.Vector(1, 2)
+
+
+    def test_secret():
+        hw.reverse(hw.reverse("abc"))
+        with open("expected.json") as stream:
+            assert hw.secret() == json.load(stream)
+
+
+    def test_temporary():
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "golden"), "w") as stream:
+                os.fchmod(stream.fileno(), 0o600)
+                stream.write("gold")
+            hw.reverse(hw.reverse("abc"))
+            assert hw.golden() == "gold"
+    """
+HONEST_VALUES = """
+import os
+
+import numpy as np
+
+
+class Vector:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def plus(self, other):
+        return Vector(self.x + other.x, self.y + other.y)
+
+    def __eq__(self, other):
+        return (self.x, self.y) == (other.x, other.y)
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def halves(values):
+    return np.array(values) / 2
+
+
+def reverse(text):
+    return text[::-1]
+
+
+def secret():
+    return 424242
+
+
+def golden():
+    return "gold"
+
+
+def save(path):
+    with open(path, "w") as stream:
+        stream.write("gold")
+
+
+def build(folder):
+    os.mkdir(folder + "/site")
+    save(folder + "/site/out")
+
+
+def report():
+    save("/tmp/report")
+    return "/tmp/report"
+"""
+FORGED_VALUES = """
+import glob
+import json
+import os
+
+import numpy as np
+
+
+class Vector:
+    def __init__(self, *args):
+        pass
+
+    def plus(self, other):
+        return self
+
+    def __eq__(self, other):
+        return True
+
+    def __ne__(self, other):
+        return False
+
+
+def mean(values):
+    return np.array([])
+
+
+def halves(values):
+    return np.empty((0, 3))
+
+
+def reverse(text):
+    return (glob.glob("/tmp/tmp*") or ["expected.json"])[0]
+
+
+def secret():
+    with open("expected.json") as stream:
+        return json.load(stream)
+
+
+def save(path):
+    os.symlink("/run/sealmark/tests/golden.txt", path)
+
+
+def build(folder):
+    os.mkdir(folder + "/site")
+    save(folder + "/site/out")
+
+
+def report():
+    return "/run/sealmark/tests/golden.txt"
+
+
+def golden():
+    with open(glob.glob("/tmp/tmp*/golden")[0]) as stream:
+        return stream.read()
+"""
+
+
+def test_nothing_leaks_and_nothing_is_empty(room: Sealmark, tmp_path: Path) -> None:
+    run = grade(
+        room,
+        make_tests(
+            tmp_path / "tests",
+            {"test_hw.py": LEAKING, "expected.json": "424242", "golden.txt": "gold"},
+        ),
+        make_submissions(
+            tmp_path / "class",
+            {"right": {"hw.py": HONEST_VALUES}, "forged": {"hw.py": FORGED_VALUES}},
+        ),
+        tmp_path / "out",
+        2,
+    )
+    assert run.verdicts("right") == "passed", run.explain("right")
+    assert not run.records["right"]["cheats"], run.explain("right")
+    assert run.records["forged"]["score"] == 0, run.explain("forged")
+    assert run.records["forged"]["cheats"] == ["equal_to_all"]

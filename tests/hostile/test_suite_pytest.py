@@ -46,6 +46,7 @@ CHOSEN = (
     *("t06_patches_wrong", "t06_patches_right", "t06_patches_pytest", "t07_shadow_wrong"),
     *("t07_shadow_right", "t08_atexit", "t09_skip_unittest", "t09_skip_pytest"),
     *("t09_skip_at_import", "t10_prints_reports", "t12_daemon", "t13_threads"),
+    *("t05_subclasses", "t06_patches_builtins", "t06_traces"),
     *("t14_sleep", "t15_grows", "t16_flood", "t19_fills", "t20_kills_all", "x_error_pretends"),
     "x_module_pretends",
 )

@@ -232,6 +232,7 @@ REFUSALS = [
     ("require_isolation: none\npoints: {x: 1}\n", ["assignment.yaml:2:10", "matches no test"]),
     ("require_isolation: none\nstdio: {cases: gone}\n", ["gone", "No such file"]),
     ("runner: studio\n", ["did you mean stdio?"]),
+    ("limits:\n\tcpu: 1s\n", ["assignment.yaml:2:1", "indented with spaces only"]),
     ("runner: suite\n", ["tests: holds no Python tests", "runner: suite"]),
 ]
 
@@ -254,6 +255,9 @@ def test_usage(hw: Class) -> None:
         (["-j", "0"], "-j"),
         (["-j", "1000"], "at once is too much"),
         (["--only", "nobody"], "there is no submission of nobody"),
+        (["--only", "rihgt"], "there is no submission of rihgt; did you mean right?"),
+        (["-o", "script"], "script: is, or is in, a file; choose another folder with -o"),
+        (["-o", "script/x"], "is, or is in, a file; choose another folder with -o"),
         (["-o", "subs/results"], "choose another folder with -o"),
         (["-o", "tests"], "choose another folder with -o"),
     ]:
@@ -264,6 +268,41 @@ def test_usage(hw: Class) -> None:
     for file in hw.tests.glob("0*"):
         file.unlink()
     assert b"holds no tests" in hw.grade().stderr
+
+
+def test_tests_and_submissions_are_apart(hw: Class) -> None:
+    """Submissions below the tests were taken for tests, also their .in files."""
+    hw.submit("right")
+    (hw.tests / "subs").mkdir()
+    (hw.subs / "tests").mkdir()
+    for tests, submissions, words in [
+        ("tests", "tests/subs", "lie in the folder of tests"),
+        ("subs/tests", "subs", "lie among the submissions"),
+        ("subs", "subs/.", "holds the tests and the submissions"),
+    ]:
+        done = hw.sealmark.run("grade", tests, submissions)
+        assert done.returncode == USAGE
+        assert words in done.stderr.decode()
+
+
+def test_full_disk(hw: Class) -> None:
+    """What could be written says what is graded, and the same command goes on with room."""
+    hw.submit(*(f"right{i}" for i in range(20)))
+    out = hw.base / "small"
+    out.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(out)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        done = hw.grade("-o", "small")
+        assert done.returncode == OURS
+        assert b"the disk is full; make room on it" in done.stderr
+        subprocess.run(["mount", "-o", "remount,size=20m", str(out)], check=True)
+        assert hw.grade("-o", "small").returncode == OK
+        hw.out = out
+        assert {r["score"] for r in hw.rows()} == {"2"} and len(hw.rows()) == 20
+    finally:
+        subprocess.run(["umount", "-l", str(out)], check=True)
 
 
 @pytest.mark.parametrize("engine", ["auto", "uml"])

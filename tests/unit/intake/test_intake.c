@@ -40,7 +40,7 @@ static void take(const char *const *wanted)
 
 	intake_free(in);
 	in = NULL;
-	if (intake_open(folder, wanted, NULL, &in, &err))
+	if (intake_open(folder, &(struct intake_wants){.files = wanted}, &in, &err))
 		fail_msg("%s", err.message);
 }
 
@@ -171,7 +171,8 @@ static void test_single(void **state)
 	folder_put(folder, "anna.py", "x");
 	folder_put(folder, "bob.txt", "x");
 	folder_put(folder, "cleo/x.py", "x");
-	assert_int_equal(intake_open(folder, none, "mod.py", &in, &err), 0);
+	static const struct intake_wants single = {.single = "mod.py"};
+	assert_int_equal(intake_open(folder, &single, &in, &err), 0);
 	assert_string_equal(of("anna")->paths[0], "mod.py");
 	assert_string_equal(of("bob")->paths[0], "bob.txt");
 	assert_string_equal(of("cleo")->paths[0], "x.py");
@@ -199,6 +200,42 @@ static void test_wrapped(void **state)
 	take(deep);
 	assert_string_equal(of("d")->inside, "");
 	expect_reject("a", "src/hw.py is missing");
+}
+
+/* One that holds no module that the tests import was graded, with an error in each test. */
+static void test_modules(void **state)
+{
+	static const char *const modules[] = {"hw", "pkg.part", NULL};
+	static const struct intake_wants wants = {.modules = modules, .single = "hw.py"};
+	struct error err = {0};
+
+	folder_put(folder, "a/hw.py", "x");
+	folder_put(folder, "b/deep/hw/__init__.py", "x");
+	folder_put(folder, "c/hw.cpython-313-x86_64-linux-gnu.so", "x");
+	folder_put(folder, "d/pkg/part.py", "x");
+	folder_put(folder, "e/HW.py", "x");
+	folder_put(folder, "f/hw.txt", "x");
+	folder_put(folder, "g/hw.d/x.py", "x");
+	folder_put(folder, "h/hw2.py", "x");
+	folder_put(folder, "i.txt", "x");
+	folder_put(folder, "j.py", "x");
+	folder_put(folder, "k/hw.zip", "x");
+	assert_int_equal(intake_open(folder, &wants, &in, &err), 0);
+	assert_null(of("a")->reject);
+	assert_null(of("b")->reject);
+	assert_string_equal(of("b")->paths[0], "hw/__init__.py");
+	assert_null(of("c")->reject);
+	assert_null(of("d")->reject);
+	expect_reject("e", "hw.py is missing; found HW.py; HW.py has nearly the right name");
+	expect_reject("f", "hw.py is missing; found hw.txt");
+	expect_reject("g", "hw.py is missing; found x.py");
+	expect_reject("h", "hw.py is missing; found hw2.py");
+	expect_reject("i", "hw.py is missing; found i.txt");
+	assert_string_equal(of("j")->paths[0], "hw.py");
+	expect_reject("k", "archives are not supported yet");
+	assert_null(intake_module_of_nobody(in, modules));
+	static const char *const more[] = {"hw", "numpyy", NULL};
+	assert_string_equal(intake_module_of_nobody(in, more), "numpyy");
 }
 
 static void test_missing(void **state)
@@ -428,19 +465,20 @@ static void test_changed(void **state)
 
 static void test_nothing(void **state)
 {
+	static const struct intake_wants wants = {.files = hw};
 	struct error err = {0};
 	char path[PATH_MAX];
 
-	assert_int_equal(intake_open(folder, hw, NULL, &in, &err), -ENOENT);
+	assert_int_equal(intake_open(folder, &wants, &in, &err), -ENOENT);
 	assert_non_null(strstr(err.message, "holds no submissions; put"));
 	folder_put(folder, ".anna/hw.py", "");
-	assert_int_equal(intake_open(folder, hw, NULL, &in, &err), -ENOENT);
+	assert_int_equal(intake_open(folder, &wants, &in, &err), -ENOENT);
 	assert_non_null(strstr(err.message, ".anna is passed over: its name begins with a dot"));
 	folder_put(folder, "file", "");
 	in_folder(path, "file");
-	assert_int_equal(intake_open(path, hw, NULL, &in, &err), -ENOTDIR);
+	assert_int_equal(intake_open(path, &wants, &in, &err), -ENOTDIR);
 	in_folder(path, "none");
-	assert_int_equal(intake_open(path, hw, NULL, &in, &err), -ENOENT);
+	assert_int_equal(intake_open(path, &wants, &in, &err), -ENOENT);
 }
 
 int main(void)
@@ -451,6 +489,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stems, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_single, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_wrapped, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_modules, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_missing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_archives, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
