@@ -5,9 +5,11 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,6 +135,36 @@ def test_a_cancelled_task_ends_its_command(client_key: None) -> None:
                     await asyncio.sleep(0.02)
 
     asyncio.run(main())
+
+
+INTERRUPTED = """
+import sys
+from sealmark import Runtime
+
+Runtime().sandboxes.get(sys.argv[1]).exec("echo $$ > pid.new; mv pid.new pid; sleep 1000")
+"""
+
+
+def test_ctrl_c_ends_the_command(client_key: None, server: Server) -> None:
+    from sealmark import Runtime
+
+    with Runtime() as runtime, runtime.sandboxes.create(memory_mib=128) as box:
+        with box.files.watch("/workspace", batch_ms=0) as watch:
+            program = subprocess.Popen(
+                [sys.executable, "-c", INTERRUPTED, box.id],
+                env=environment(server),
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            next(event for event in watch if event.path == "/workspace/pid")
+        pid = box.files.read_text("/workspace/pid").strip()
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=60)
+        assert program.returncode == -signal.SIGINT and "KeyboardInterrupt" in said, said
+        # it was killed before the program ended
+        deadline = time.monotonic() + 60
+        while box.exec(["kill", "-0", pid], user="root").exit_code == 0:
+            assert time.monotonic() < deadline, "the command of an interrupted program runs on"
 
 
 def test_a_unix_socket(own_server: Callable[..., Server], tmp_path: Path) -> None:

@@ -181,6 +181,7 @@ class Client:
 
     def call_block(self, on: Any, args: dict[str, Any]) -> Any:
         throws = args.pop("throws", False)
+        args = self.options(args)
 
         async def asynchronous() -> None:
             async with await self.runtime.sandboxes.create(**args):

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package as it is shipped, and what no case can say."""
 
+import asyncio
 import io
 import logging
+import os
+import pickle
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
-from pathlib import Path
-from typing import IO
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 import pytest
 from calls import Client
@@ -18,7 +21,7 @@ from scripting import Scripted
 import sealmark
 from sealmark._archive import unpack
 from sealmark._protocol import Lines, Request, capacity_delay, pause, retry_delay
-from sealmark._records import Collector, Exited, Output
+from sealmark._records import Collector, CommandResult, Exited, Output
 from sealmark._settings import resolve
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -197,3 +200,209 @@ def test_followed_output_is_kept_up_to_a_limit() -> None:
     result = collector.result()
     assert (len(result.stdout), result.stdout_truncated) == (16 << 20, True)
     assert (result.stderr, result.stderr_truncated) == ("", False)
+
+
+# --- what programs do by mistake ---------------------------------------------------------------
+
+
+def sandbox(runtime: sealmark.Runtime) -> sealmark.Sandbox:
+    return sealmark.Sandbox(runtime._transport, {"id": "b1", "state": "running"})
+
+
+def test_mistakes_are_named_before_anything_is_sent() -> None:
+    with sealmark.Runtime("k", "http://127.0.0.1:9", max_retries=0) as runtime:
+        box = sandbox(runtime)
+        untyped: Any = box
+        for mistake, named in [
+            (lambda: runtime.sandboxes.create(memory=1), "memory_mib"),  # type: ignore[call-arg]
+            (lambda: untyped.update(timeout=60), "timeout_seconds"),
+            (lambda: untyped.exec(["echo", b"x"]), "word 1"),
+            (lambda: untyped.exec(["echo", None]), "word 1"),
+            (lambda: untyped.files.write("/a", 5), "int"),
+            (lambda: untyped.files.read(b"/a"), "bytes"),
+            (lambda: untyped.files.rename("/a", None), "target"),
+            (lambda: untyped.files.watch("/a", events="create"), "events"),
+            (lambda: pickle.dumps(runtime), "each process"),
+            (lambda: pickle.dumps(box), "each process"),
+        ]:
+            with pytest.raises(TypeError, match=named):
+                mistake()
+
+
+def test_paths_and_words_may_be_paths(scripted: Scripted) -> None:
+    path = "/v1/sandboxes/b1"
+    scripted.begin(
+        [
+            {
+                "request": {
+                    "method": "PUT",
+                    "path": f"{path}/files/content",
+                    "query": {"path": "/w/a"},
+                    "text": "x",
+                },
+                "answer": {"json": {}},
+            },
+            {
+                "request": {
+                    "method": "POST",
+                    "path": f"{path}/processes",
+                    "body": {"argv": ["/bin/sleep", "1", "0.5"], "cwd": "/w"},
+                },
+                "answer": {"json": {"id": "p1"}},
+            },
+        ]
+    )
+    with sealmark.Runtime("k", scripted.url) as runtime:
+        box = sandbox(runtime)
+        box.files.write(PurePosixPath("/w/a"), memoryview(b"x"))
+        box.spawn([PurePosixPath("/bin/sleep"), 1, 0.5], cwd=PurePosixPath("/w"))
+    scripted.check()
+
+
+def test_a_wrong_field_is_said_once() -> None:
+    one = {"path": "vcpu", "message": "must be less"}
+    two = {"path": "name", "message": "is taken"}
+    say = sealmark.InvalidRequestError
+    error = say("vcpu must be less.", code="invalid_request", details={"issues": [one]})
+    assert str(error) == "vcpu must be less. [invalid_request]"
+    error = say("vcpu must be less (and more).", code="c", details={"issues": [one, two]})
+    assert str(error).endswith("[c] vcpu: must be less; name: is taken.")
+    error = say("Not valid.", code="c", details={"issues": [two]})
+    assert str(error) == "Not valid. [c] name: is taken."
+
+
+def test_errors_go_from_process_to_process() -> None:
+    result = CommandResult(3, False, "", "why\n", False, False, 1, "p")
+    error = pickle.loads(pickle.dumps(sealmark.CommandError(result)))
+    assert (error.result, error.exit_code, error.hint) == (result, 3, "why")
+    refused = sealmark.ConflictError("No.", code="no_capacity", status=409, retry_after_ms=5)
+    again = pickle.loads(pickle.dumps(refused))
+    assert (type(again), str(again), again.__dict__) == (
+        type(refused),
+        "No. [no_capacity]",
+        vars(refused),
+    )
+
+
+def test_a_folder_is_not_written_over_by_a_file(scripted: Scripted, tmp_path: Path) -> None:
+    answer = {"json": {"name": "a", "path": "/a", "type": "file", "size": 1, "mode": "644"}}
+    request = {"method": "GET", "path": "/v1/sandboxes/b1/files/stat", "query": {"path": "/a"}}
+    scripted.begin([{"request": request, "answer": answer}])
+    with (
+        sealmark.Runtime("k", scripted.url) as runtime,
+        pytest.raises(IsADirectoryError, match="name the file"),
+    ):
+        sandbox(runtime).files.download("/a", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    scripted.check()
+
+
+# --- processes, loops, and what is given up ----------------------------------------------------
+
+
+def test_a_forked_process_has_connections_of_its_own(scripted: Scripted) -> None:
+    request = {"method": "GET", "path": "/v1/me"}
+    scripted.begin([{"request": request, "answer": {"json": {"kind": "key"}}, "times": 3}])
+    with sealmark.Runtime("k", scripted.url) as runtime:
+        runtime.me()
+        mine = runtime._transport._client
+        child = os.fork()
+        if child == 0:
+            try:
+                runtime.me()
+                os._exit(0 if runtime._transport._client is not mine else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        runtime.me()
+        assert runtime._transport._client is mine
+    scripted.check()
+
+
+def test_a_client_serves_one_loop_after_the_other(scripted: Scripted) -> None:
+    request = {"method": "GET", "path": "/v1/me"}
+    scripted.begin([{"request": request, "answer": {"json": {"kind": "key"}}, "times": 3}])
+    runtime = sealmark.AsyncRuntime("k", scripted.url)
+
+    async def ask() -> None:
+        await runtime.me()
+
+    async def while_another_waits() -> None:
+        await runtime.me()
+        with pytest.raises(RuntimeError, match="one event loop"):
+            await asyncio.to_thread(asyncio.run, ask())
+        await runtime.close()
+
+    asyncio.run(ask())
+    asyncio.run(ask())
+    asyncio.run(while_another_waits())
+    scripted.check()
+
+
+CREATED = {"status": 201, "json": {"id": "b1", "state": "running"}}
+CREATE = {
+    "method": "POST",
+    "path": "/v1/sandboxes",
+    "body": {"vcpu": 1},
+    "headers": {"Idempotency-Key": "$a"},
+}
+REMOVE = {"method": "DELETE", "path": "/v1/sandboxes/b1"}
+
+
+def test_a_create_that_is_given_up_leaves_nothing(scripted: Scripted) -> None:
+    scripted.begin(
+        [
+            {"request": CREATE, "answer": CREATED},
+            {"request": CREATE, "answer": CREATED},
+            {"request": REMOVE, "answer": {"json": {}}},
+        ]
+    )
+    with sealmark.Runtime("k", scripted.url) as runtime:
+        create = runtime._transport.create
+
+        def interrupted(*args: Any) -> Any:
+            create(*args)
+            raise KeyboardInterrupt
+
+        runtime._transport.create = interrupted  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            runtime.sandboxes.create(vcpu=1)
+    scripted.check()
+
+
+def test_a_create_that_is_cancelled_leaves_nothing(scripted: Scripted) -> None:
+    scripted.begin(
+        [
+            {"request": CREATE, "answer": {"endless": True}},
+            {"request": CREATE, "answer": CREATED},
+            {"request": REMOVE, "answer": {"json": {}}},
+        ]
+    )
+
+    async def main() -> None:
+        async with sealmark.AsyncRuntime("k", scripted.url) as runtime:
+            task = asyncio.create_task(runtime.sandboxes.create(vcpu=1))
+            async with asyncio.timeout(60):
+                while await asyncio.to_thread(lambda: scripted._ask()["left"]) == 3:
+                    await asyncio.sleep(0.01)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+
+    asyncio.run(main())
+    scripted.check()
+
+
+def test_a_create_with_a_key_of_its_own_can_be_had_again(scripted: Scripted) -> None:
+    scripted.begin([])
+    with sealmark.Runtime("k", scripted.url) as runtime:
+
+        def interrupted(*args: Any) -> Any:
+            raise KeyboardInterrupt
+
+        runtime._transport.create = interrupted  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            runtime.sandboxes.create(vcpu=1, idempotency_key="mine")
+        with pytest.raises(KeyboardInterrupt):
+            runtime.sandboxes.get_or_create("name")
+    scripted.check()

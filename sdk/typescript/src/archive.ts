@@ -55,15 +55,27 @@ export async function* pack(
   yield TAR_END;
 }
 
+async function exists(file: string): Promise<boolean> {
+  try {
+    await fs.lstat(file);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Whether a folder can be packed, before anything of it is sent. */
 export async function checkPack(folder: string, links: Links): Promise<void> {
-  if (links === "skip") return;
   const stack = [folder];
   for (let here = stack.pop(); here !== undefined; here = stack.pop()) {
     for (const entry of await fs.readdir(here, { withFileTypes: true })) {
       const full = path.join(here, entry.name);
+      // what is no UTF-8 is read with this letter in its place, and is not found again
+      if (entry.name.includes("\ufffd") && !(await exists(full))) {
+        throw unsafe(`A name in ${here} is no UTF-8.`);
+      }
       if (entry.isDirectory()) stack.push(full);
-      else if (!entry.isFile()) {
+      else if (!entry.isFile() && links === "refuse") {
         throw unsafe(
           `${full} is neither a file nor a folder.`,
           'Remove it, or leave such entries out with links: "skip".',

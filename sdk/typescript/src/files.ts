@@ -4,9 +4,9 @@ import { createHash } from "node:crypto";
 import * as fs from "node:fs/promises";
 
 import { checkPack, limited, type Links, pack, place, unpack, UNPACKED_BYTES } from "./archive.js";
-import { invalidAnswer, NotFoundError } from "./errors.js";
+import { ConnectionError, invalidAnswer, invalidRequest, NotFoundError } from "./errors.js";
 import { given, type Json } from "./json.js";
-import { change, modeText, PIECE_BYTES, type Request, segment } from "./protocol.js";
+import { change, type Data, dataBytes, modeText, PIECE_BYTES, type Request, segment } from "./protocol.js";
 import { boolean, fileEntry, type FileEntry, integer, records, text } from "./records.js";
 import type { Transport } from "./transport.js";
 import { attempt } from "./wait.js";
@@ -73,10 +73,10 @@ export class Files {
    */
   async write(
     path: string,
-    data: string | Uint8Array,
+    data: Data,
     options: { mode?: number | undefined } = {},
   ): Promise<void> {
-    const content = typeof data === "string" ? new TextEncoder().encode(data) : data;
+    const content = dataBytes(data);
     const mode = modeText(options.mode);
     if (content.length > PIECE_BYTES) {
       await this.#writeLarge(path, mode, () => [content]);
@@ -243,7 +243,8 @@ export class Files {
    * Copies the content of a folder into the folder `local`, or a file to the path `local`. What
    * the sandbox sends is not trusted: names that lead out of `local`, links and devices, and more
    * than `maxBytes` (4 GiB) throw ArchiveError, and nothing is put in place. `links: "skip"`
-   * leaves links out instead. A folder that is there is merged into.
+   * leaves links out instead. A folder that is there is merged into; to copy a file, name the file
+   * to write.
    */
   async download(
     remote: string,
@@ -253,6 +254,9 @@ export class Files {
     const { user, links = "refuse", maxBytes = UNPACKED_BYTES } = options;
     const kind = user === "root" ? "directory" : (await this.stat(remote)).type;
     if (kind !== "directory") {
+      if (await isFolder(local)) {
+        throw invalidRequest(`${remote} is a file, and ${local} a folder.`, "Name the file to write in it.");
+      }
       await place(limited(this.readStream(remote), maxBytes), local);
       return;
     }
@@ -262,7 +266,28 @@ export class Files {
       query: { path: remote, gzip: true, user },
       accept: "application/x-tar",
     });
-    await unpack(pieces, local, links, maxBytes);
+    await unpack(explained(pieces), local, links, maxBytes);
+  }
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  try {
+    return (await fs.stat(path)).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+/** The pieces of an archive; why it may have been broken off. */
+async function* explained(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    yield* pieces;
+  } catch (error) {
+    if (!(error instanceof ConnectionError) || error.code !== "connection_error") throw error;
+    const { message, code, details, retryable, cause } = error;
+    const hint =
+      'Perhaps something in the folder may not be read (user: "root" reads all), or it has more than 48 levels.';
+    throw new ConnectionError(message, { code, details, retryable, hint, cause });
   }
 }
 

@@ -33,6 +33,14 @@ export interface Message {
   data: Uint8Array;
 }
 
+/** Messages in and out, whatever carries them. */
+export interface Messages {
+  readonly closed: boolean;
+  receive(timeoutMs: number): Promise<Message | null>;
+  send(opcode: number, data: Uint8Array): Promise<void>;
+  close(): Promise<void>;
+}
+
 /** The headers that ask for a WebSocket, and whether the answer agrees. */
 export class Handshake {
   readonly #key = randomBytes(16).toString("base64");
@@ -63,7 +71,7 @@ export class Handshake {
 }
 
 /** One message as one frame, as a client sends it. */
-export function frame(opcode: number, data: Uint8Array): Buffer {
+export function frame(opcode: number, data: Uint8Array): Uint8Array {
   const count = data.length;
   const size = count < 126 ? 2 : count < 1 << 16 ? 4 : 10;
   const out = Buffer.alloc(size + 4 + count);
@@ -78,7 +86,7 @@ export function frame(opcode: number, data: Uint8Array): Buffer {
 }
 
 /** The end, for the usual reason. */
-export function goodbye(): Buffer {
+export function goodbye(): Uint8Array {
   return frame(CLOSE, Buffer.from([1000 >> 8, 1000 & 0xff]));
 }
 

@@ -14,12 +14,15 @@ export interface UpdateOptions {
   labels?: Record<string, string> | undefined;
   /** Variables of all its commands; never shown again. In an update, null removes one. */
   env?: Record<string, string | null> | undefined;
-  /** The lease; it ends then, whatever happens. */
+  /** The lease, at least 60; 1,800 by default. It ends then, whatever happens. */
   timeoutSeconds?: number | undefined;
   onLeaseEnd?: "pause" | "stop" | "delete" | undefined;
   pausable?: boolean | undefined;
+  /** Without a command for so long it is paused; 60 by default, 0 for never. */
   idlePauseSeconds?: number | undefined;
+  /** Whether a command wakes it; true by default. */
   autoWake?: boolean | undefined;
+  /** The lease renews itself. */
   persistent?: boolean | undefined;
   /** Over its whole life, in millionths of a dollar. */
   maxTotalCostMicros?: number | null | undefined;
@@ -29,10 +32,15 @@ export interface UpdateOptions {
 
 /** What a new sandbox is to be. What is left out is the server's default. */
 export interface SandboxOptions extends UpdateOptions {
+  /** Processors, 1 to 16; 2 by default. */
   vcpu?: number | undefined;
+  /** 128 to 65,536; 4,096 by default. */
   memoryMiB?: number | undefined;
+  /** What it may write; 4,096 by default. */
   diskMiB?: number | undefined;
+  /** "reserved" has every processor to itself, and pays for all of its time. */
   cpu?: "shared" | "reserved" | undefined;
+  /** The least that is paid of a shared processor, in thousandths of one; 50 by default. */
   cpuFloorMillis?: number | undefined;
   /** Refuse if the first lease could cost more, in millionths of a dollar. */
   maxCostMicros?: number | undefined;

@@ -2,7 +2,7 @@
 
 import { ConnectionError, invalidAnswer, SealmarkError } from "./errors.js";
 import type { Json } from "./json.js";
-import { change, pause, PIECE_BYTES, type Request, segment } from "./protocol.js";
+import { change, type Data, dataBytes, pause, PIECE_BYTES, type Request, segment } from "./protocol.js";
 import {
   Collector,
   commandEvent,
@@ -136,9 +136,9 @@ export class Process {
    * counts what it has taken, so that a write that is sent again is not typed twice. While the
    * process does not read, this waits.
    */
-  write(data: string | Uint8Array, options: { eof?: boolean | undefined } = {}): Promise<void> {
+  write(data: Data, options: { eof?: boolean | undefined } = {}): Promise<void> {
     return this.#writing.run(async () => {
-      let rest = Buffer.from(data);
+      let rest = Buffer.from(dataBytes(data));
       for (let waits = 0; ; ) {
         const piece = rest.subarray(0, WRITE_BYTES);
         const answer = await this.#transport.json(

@@ -105,6 +105,17 @@ export function segment(value: string): string {
   return encodeURIComponent(value);
 }
 
+export type Data = string | Uint8Array | ArrayBuffer | ArrayBufferView;
+
+/** What is written: text as UTF-8, or the bytes below whatever view there is of them. */
+export function dataBytes(data: Data): Uint8Array {
+  if (typeof data === "string") return new TextEncoder().encode(data);
+  if (data instanceof Uint8Array) return data;
+  if (data instanceof ArrayBuffer) return new Uint8Array(data);
+  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  throw invalidRequest("data is a text or bytes.");
+}
+
 /** 0o755 as the API writes it. */
 export function modeText(mode: number | undefined): string | undefined {
   if (mode === undefined) return undefined;
@@ -120,7 +131,7 @@ export interface CommandOptions {
   /** More variables. */
   env?: Record<string, string> | undefined;
   /** Its whole input; without it there is none. */
-  stdin?: string | Uint8Array | undefined;
+  stdin?: Data | undefined;
   /** How long it may take; 60,000 by default, or what is left of the lease if that is less. */
   timeoutMs?: number | undefined;
   /** "root" for root's rights; by default the sandbox's user. */
@@ -136,7 +147,10 @@ export function commandBody(command: string | readonly string[], options: Comman
     cwd,
     env,
     stdin: typeof stdin === "string" ? stdin : undefined,
-    stdinBase64: stdin instanceof Uint8Array ? Buffer.from(stdin).toString("base64") : undefined,
+    stdinBase64:
+      stdin === undefined || typeof stdin === "string"
+        ? undefined
+        : Buffer.from(dataBytes(stdin)).toString("base64"),
     timeoutMs,
     user,
   });

@@ -5,11 +5,14 @@ import { Images } from "./images.js";
 import { given, type Json } from "./json.js";
 import type { CreateOptions, SandboxOptions } from "./options.js";
 import { Page } from "./page.js";
-import { change, type Query, segment } from "./protocol.js";
+import { change, type Query, type Request, segment } from "./protocol.js";
+import { text } from "./records.js";
 import { GRACE_MS, Sandbox, SETTLE_SECONDS } from "./sandbox.js";
 import { type RuntimeOptions, Settings } from "./settings.js";
 import { Transport } from "./transport.js";
 import { attempt } from "./wait.js";
+
+const FORGET_MS = 10_000;
 
 export interface ListOptions {
   /** All of them must match. */
@@ -44,7 +47,8 @@ export class Sandboxes {
    * Makes a sandbox and waits until it runs. Throws ConflictError (`quota_exceeded`,
    * `no_capacity`: no room in that time; `name_taken`, `budget_exceeded`), InvalidRequestError with
    * every wrong field in `issues`, ServiceUnavailableError (`start_failed`) when it ended while it
-   * started.
+   * started. When `signal` gives it up, what it has made is removed, unless an `idempotencyKey` makes
+   * it to be had again.
    */
   create(options: CreateOptions = {}): Promise<Sandbox> {
     return this.#made(options, {}, options.keep ?? false);
@@ -84,7 +88,16 @@ export class Sandboxes {
       signal,
       ...(wait ? waiting : {}),
     });
-    const info = await this.#transport.create(request, waitForCapacityMs);
+    let info: Json;
+    try {
+      info = await this.#transport.create(request, waitForCapacityMs);
+    } catch (error) {
+      // given up: who asked for it will not know it
+      if (signal?.aborted && idempotencyKey === undefined && more["getOrCreate"] === undefined) {
+        await attempt(() => this.#forget(request));
+      }
+      throw error;
+    }
     const box = new Sandbox(this.#transport, info, { keep });
     if (!wait || box.state === "running") return box;
     try {
@@ -107,6 +120,12 @@ export class Sandboxes {
       await attempt(() => box.delete());
       throw error;
     }
+  }
+
+  /** Removes what a create made, whose key names it; it may be made only now. */
+  async #forget({ waitSeconds: _, signal: __, ...request }: Request): Promise<void> {
+    const info = await this.#transport.json({ ...request, timeoutMs: FORGET_MS, once: true });
+    await this.delete(text(info, "id"));
   }
 
   /** One by its id. Throws NotFoundError. */

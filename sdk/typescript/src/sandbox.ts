@@ -289,7 +289,7 @@ export class Sandbox {
     return Terminal.open(this.#transport, this.id, options);
   }
 
-  /** Those that were spawned. */
+  /** Those that were spawned, and commands that are followed: what runs, and the last that ended. */
   async processes(): Promise<Process[]> {
     const answer = await this.#transport.json({ method: "GET", path: this.#path("/processes") });
     return records(answer["data"], "the processes").map(

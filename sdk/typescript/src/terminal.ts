@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 - a terminal of a sandbox, over a WebSocket.
 
 import { ConnectionError, errorOf, invalidAnswer, invalidRequest } from "./errors.js";
-import { BINARY, TEXT } from "./frames.js";
+import { BINARY, type Messages, TEXT } from "./frames.js";
 import type { Json } from "./json.js";
-import { parseJson, segment } from "./protocol.js";
+import { type Data, dataBytes, parseJson, segment } from "./protocol.js";
 import { optionalInteger, optionalText, text } from "./records.js";
 import type { Transport } from "./transport.js";
-import type { MessageSocket } from "./websocket.js";
 
 /** A server that is there says so every half minute. */
 const SILENCE_MS = 180_000;
@@ -56,10 +55,10 @@ export class Terminal {
   readonly processId: string;
   /** The record of its process once that has ended. */
   info: Json | null = null;
-  readonly #socket: MessageSocket;
+  readonly #socket: Messages;
 
   /** @internal Terminals come from `sandbox.terminal`. */
-  constructor(socket: MessageSocket, sandboxId: string, processId: string) {
+  constructor(socket: Messages, sandboxId: string, processId: string) {
     this.#socket = socket;
     this.sandboxId = sandboxId;
     this.processId = processId;
@@ -102,8 +101,8 @@ export class Terminal {
   }
 
   /** Types; a line ends with a line end. Throws ConnectionError (`closed`) at its end. */
-  async write(data: string | Uint8Array): Promise<void> {
-    const bytes = Buffer.from(data);
+  async write(data: Data): Promise<void> {
+    const bytes = dataBytes(data);
     for (let begin = 0; begin < bytes.length; begin += WRITE_BYTES) {
       await this.#socket.send(BINARY, bytes.subarray(begin, begin + WRITE_BYTES));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 - sends requests, again where that is safe; reads within limits.
 
 import { CAPACITY_CODES, ConnectionError, errorOfAnswer, SealmarkError } from "./errors.js";
-import { Handshake } from "./frames.js";
+import { Handshake, type Messages } from "./frames.js";
 import { isRecord, type Json } from "./json.js";
 import {
   ANSWER_BYTES,
@@ -39,6 +39,16 @@ function codeOf(error: unknown): unknown {
     error = error["cause"];
   }
   return undefined;
+}
+
+/** Why it failed, as far down as it is said. */
+function reasonOf(error: unknown): string {
+  let reason = "closed";
+  for (let depth = 0; depth < 4 && error instanceof Error; depth++) {
+    reason = error.message || reason;
+    error = error.cause;
+  }
+  return reason;
 }
 
 /** Aborts when the caller does, or when it takes too long; says which of the two it was. */
@@ -133,7 +143,7 @@ export class Transport {
   }
 
   /** A WebSocket; sent again only if the server refused it, or was not reached. */
-  socket(request: Request): Promise<MessageSocket> {
+  socket(request: Request): Promise<Messages> {
     return this.#again(request, async () => {
       const { baseUrl, socketPath, timeoutMs } = this.settings;
       const handshake = new Handshake();
@@ -267,14 +277,16 @@ export class Transport {
     if (limit.caller?.aborted) return limit.caller.reason;
     const code = codeOf(error);
     const where = this.settings.socketPath ?? this.settings.baseUrl;
+    const sent = !NOT_SENT.has(code);
+    const what = sent ? "broke off the connection before its answer was whole" : "could not be reached";
     return new ConnectionError(
       limit.late
         ? `The server at ${where} has not answered in ${limit.ms} milliseconds.`
-        : `The server at ${where} could not be reached, or its answer broke off (${String(code ?? "closed")}).`,
+        : `The server at ${where} ${what} (${String(code ?? reasonOf(error))}).`,
       {
         code: limit.late ? "timeout" : "connection_error",
         hint: "Does it run, and is this its address (SEALMARK_API_URL)?",
-        details: { sent: !NOT_SENT.has(code) },
+        details: { sent },
         retryable: true,
         cause: error,
       },

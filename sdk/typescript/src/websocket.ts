@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import { setTimeout as after } from "node:timers/promises";
 
 import { ConnectionError, type SealmarkError } from "./errors.js";
-import { frame, Frames, goodbye, type Message, PONG } from "./frames.js";
+import { frame, Frames, goodbye, type Message, type Messages, PONG } from "./frames.js";
 
 /** How long the other side may take to say goodbye too. */
 const GOODBYE_MS = 5_000;
@@ -12,7 +12,7 @@ const GOODBYE_MS = 5_000;
 const BACKLOG_BYTES = 1 << 20;
 
 /** Messages in and out. A ping is answered as soon as it is read; nothing is read ahead. */
-export class MessageSocket {
+export class MessageSocket implements Messages {
   closed = false;
   readonly #socket: Duplex;
   readonly #timeoutMs: number;

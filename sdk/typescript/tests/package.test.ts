@@ -11,7 +11,7 @@ import * as path from "node:path";
 import { after, before, test } from "node:test";
 import { inspect } from "node:util";
 
-import { pack, unpack } from "../src/archive.js";
+import { checkPack, pack, unpack } from "../src/archive.js";
 import { inPieces } from "../src/files.js";
 import {
   ArchiveError,
@@ -23,7 +23,7 @@ import {
   SealmarkError,
 } from "../src/index.js";
 import { Frames, type Message } from "../src/frames.js";
-import { capacityDelay, change, Lines, pause, retryDelay } from "../src/protocol.js";
+import { capacityDelay, change, dataBytes, Lines, pause, retryDelay } from "../src/protocol.js";
 import { Collector, KEPT_BYTES } from "../src/records.js";
 import { Settings } from "../src/settings.js";
 import { padding, readTar, TAR_END, tarHeader } from "../src/tar.js";
@@ -407,4 +407,50 @@ test("closing a terminal ends the wait of its reader, whatever the server does",
   await assert.rejects(box.terminal({ signal: controller.signal }), { message: "enough" });
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
+});
+
+test("a create that is given up leaves nothing", { timeout: 60_000 }, async () => {
+  const keys: unknown[] = [];
+  const asked: string[] = [];
+  const controller = new AbortController();
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    if (request.method === "POST") keys.push(request.headers["idempotency-key"]);
+    request.resume();
+    request.on("end", () => {
+      if (asked.length === 1) controller.abort(new Error("enough"));
+      else response.end(JSON.stringify({ id: "b1", state: "running" }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, () => resolve()));
+  const { port } = server.address() as AddressInfo;
+  const runtime = new Runtime({ apiKey: "k", baseUrl: `http://localhost:${port}` });
+  await assert.rejects(runtime.sandboxes.create({ signal: controller.signal }), { message: "enough" });
+  assert.deepEqual(asked, ["POST /v1/sandboxes", "POST /v1/sandboxes", "DELETE /v1/sandboxes/b1"]);
+  assert.ok(keys[0] && keys[0] === keys[1]);
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+test("data are bytes in any guise, and nothing else", () => {
+  const words = new Uint16Array([0x0102, 0x0304]);
+  const bytes = [...new Uint8Array(words.buffer)];
+  assert.deepEqual([...dataBytes(words)], bytes);
+  assert.deepEqual([...dataBytes(words.buffer)], bytes);
+  assert.deepEqual([...dataBytes(new DataView(words.buffer, 1, 2))], bytes.slice(1, 3));
+  assert.deepEqual([...dataBytes("\u00fc")], [0xc3, 0xbc]);
+  for (const other of [5, null, undefined, [1], { length: 1 }]) {
+    assert.throws(() => dataBytes(other as unknown as string), InvalidRequestError);
+  }
+});
+
+test("a name that is no UTF-8 stops an upload before it begins", async () => {
+  const root = path.join(folder, "names");
+  await fs.mkdir(root);
+  await fs.writeFile(Buffer.concat([Buffer.from(`${root}/`), Buffer.from([0xff])]), "");
+  await assert.rejects(checkPack(root, "skip"), ArchiveError);
+  await fs.rm(root, { recursive: true });
+  await fs.mkdir(root);
+  await fs.writeFile(path.join(root, "\ufffd"), ""); // this one is
+  await checkPack(root, "refuse");
 });

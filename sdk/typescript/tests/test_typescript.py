@@ -44,6 +44,11 @@ def test_the_package_alone_has_types(tmp_path: Path) -> None:
     tsc = PACKAGE / "node_modules" / ".bin" / "tsc"
     options = ["--strict", "--target", "es2022", "--module", "nodenext"]
     run(tsc, *options, tmp_path / "program.ts", cwd=tmp_path)
+    # a program in CommonJS
+    (tmp_path / "program.cjs").write_text(
+        'import("sealmark").then((it) => console.log(typeof it.Runtime, typeof it.Terminal));\n'
+    )
+    assert run("node", tmp_path / "program.cjs") == "function function\n"
 
 
 def test_the_package_is_whole() -> None:

@@ -55,8 +55,11 @@ class SealmarkError(Exception):
 
     def __str__(self) -> str:
         words = f"{self.message} [{self.code}]"
-        for issue in self.issues:
-            words += f" {issue.get('path')}: {issue.get('message')};"
+        issues = [f"{issue.get('path')}: {issue.get('message')}" for issue in self.issues]
+        if len(issues) > 1 or any(
+            issue.replace(":", "", 1) not in self.message for issue in issues
+        ):
+            words += f" {'; '.join(issues)}."
         if self.hint:
             words += f" {self.hint}"
         if self.request_id:
@@ -123,6 +126,9 @@ class CommandError(SealmarkError):
         last = result.stderr.strip().rsplit("\n", 1)[-1][:500]
         super().__init__(message, code=code, hint=last or None)
         self.result = result
+
+    def __reduce__(self) -> tuple[type[CommandError], tuple[CommandResult]]:
+        return CommandError, (self.result,)  # so that other processes can be told
 
     @property
     def exit_code(self) -> int | None:

@@ -15,11 +15,14 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from difflib import get_close_matches
+from pathlib import PurePath, PurePosixPath
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 from ._errors import InvalidRequestError, SealmarkError, invalid_answer
+from ._options import CreateOptions
 from ._records import Json
 from ._version import VERSION
 
@@ -32,6 +35,9 @@ BACKOFF_FIRST_S = 0.1
 BACKOFF_MOST_S = 5.0
 NAMED_MOST_S = 30.0  # a server that names a longer wait is asked again by the caller, not by us
 
+RemotePath: TypeAlias = str | PurePosixPath
+Word: TypeAlias = str | PurePath | int | float
+Data: TypeAlias = str | bytes | bytearray | memoryview
 QueryValue = str | int | bool | Sequence[str] | None
 
 
@@ -125,6 +131,33 @@ def mode_text(mode: int | None) -> str | None:
     return f"{mode:03o}"
 
 
+OPTIONS = frozenset(CreateOptions.__annotations__)
+
+
+def remote_path(path: RemotePath, name: str = "path") -> str:
+    """A path in a sandbox; it has slashes, whatever this computer has."""
+    if not isinstance(path, str | PurePosixPath):
+        raise TypeError(f"{name} is a text or a PurePosixPath, not {type(path).__name__}")
+    return str(path)
+
+
+def words(argv: Sequence[Word]) -> list[str]:
+    """The program and its arguments."""
+    for at, word in enumerate(argv):
+        if not isinstance(word, str | PurePath | int | float) or isinstance(word, bool):
+            raise TypeError(f"word {at} of the command is no text, but {type(word).__name__}")
+    return [str(word) for word in argv]
+
+
+def data_bytes(data: Data) -> bytes:
+    """What is written: text as UTF-8, or bytes in any guise."""
+    if isinstance(data, str):
+        return data.encode()
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"data is a text or bytes, not {type(data).__name__}")
+    return bytes(data)
+
+
 def without_none(fields: Mapping[str, Any]) -> Json:
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -139,23 +172,30 @@ def camel(name: str) -> str:
 
 
 def create_body(fields: Mapping[str, Any]) -> Json:
-    """Fields of a sandbox as Python names them; what is inside of one is sent as it is."""
+    """Fields of a sandbox as Python names them; what is inside of one is sent as it is.
+
+    A name that looks like another one is an error here, where it can be said which; one that is
+    like none is for the server, which may be newer.
+    """
+    for name in fields:
+        if name not in OPTIONS and (near := get_close_matches(name, OPTIONS, 1)):
+            raise TypeError(f"there is no option {name!r}; did you mean {near[0]!r}?")
     return {camel(name): value for name, value in fields.items() if value is not None}
 
 
 def command_body(
-    command: str | Sequence[str],
+    command: str | Sequence[Word],
     *,
-    cwd: str | None,
+    cwd: RemotePath | None,
     env: Mapping[str, str] | None,
-    stdin: str | bytes | None,
+    stdin: Data | None,
     timeout_ms: int | None,
     user: str | None,
 ) -> Json:
     """A text is run by bash, a sequence is a program and its arguments."""
     body = without_none(
         {
-            "cwd": cwd,
+            "cwd": remote_path(cwd, "cwd") if cwd is not None else None,
             "env": dict(env) if env is not None else None,
             "timeoutMs": timeout_ms,
             "user": user,
@@ -164,11 +204,11 @@ def command_body(
     if isinstance(command, str):
         body["command"] = command
     else:
-        body["argv"] = [str(word) for word in command]
+        body["argv"] = words(command)
     if isinstance(stdin, str):
         body["stdin"] = stdin
     elif stdin is not None:
-        body["stdinBase64"] = base64.b64encode(stdin).decode()
+        body["stdinBase64"] = base64.b64encode(data_bytes(stdin)).decode()
     return body
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
@@ -12,8 +13,19 @@ from pathlib import Path
 from typing import IO
 
 from .._archive import UNPACKED_BYTES, Links, pack, unpack
-from .._errors import ArchiveError, NotFoundError, invalid_answer
-from .._protocol import PIECE_BYTES, Request, change, mode_text, segment, without_none
+from .._errors import ArchiveError, ConnectionError, NotFoundError, invalid_answer
+from .._protocol import (
+    PIECE_BYTES,
+    Data,
+    RemotePath,
+    Request,
+    change,
+    data_bytes,
+    mode_text,
+    remote_path,
+    segment,
+    without_none,
+)
 from .._records import FileEntry, Json, boolean, integer, records, text
 from ._transport import AsyncTransport
 from ._wait import bounded, in_thread
@@ -22,6 +34,10 @@ from ._watches import AsyncWatch, AsyncWatches, EventName
 READ_BYTES = 256 << 20
 BYTES = "application/octet-stream"
 ABORT_S = 5.0
+BROKEN_OFF = (
+    'Perhaps something in the folder may not be read (user="root" reads all), or it has more than '
+    "48 levels."
+)
 
 
 def _digest(file: IO[bytes]) -> tuple[int, str]:
@@ -43,7 +59,7 @@ class AsyncFiles:
         self._base = f"/v1/sandboxes/{segment(sandbox_id)}"
         self.watches = AsyncWatches(transport, sandbox_id)
 
-    async def read(self, path: str, *, max_bytes: int = READ_BYTES) -> bytes:
+    async def read(self, path: RemotePath, *, max_bytes: int = READ_BYTES) -> bytes:
         """The content of a file of at most `max_bytes` (256 MiB); `download` takes larger ones.
 
         Raises NotFoundError (`file_not_found`), ConflictError (`is_a_directory`),
@@ -52,33 +68,35 @@ class AsyncFiles:
         return await self._transport.content(self._content(path), max_bytes)
 
     async def read_text(
-        self, path: str, *, encoding: str = "utf-8", max_bytes: int = READ_BYTES
+        self, path: RemotePath, *, encoding: str = "utf-8", max_bytes: int = READ_BYTES
     ) -> str:
         """The same as text. Raises UnicodeDecodeError for what is none."""
         return (await self.read(path, max_bytes=max_bytes)).decode(encoding)
 
-    async def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+    async def read_stream(self, path: RemotePath) -> AsyncGenerator[bytes, None]:
         """The content in pieces as they come, of any length."""
         async with aclosing(self._transport.pieces(self._content(path))) as pieces:
             async for piece in pieces:
                 yield piece
 
-    def _content(self, path: str) -> Request:
-        return Request("GET", f"{self._base}/files/content", query={"path": path}, accept=BYTES)
+    def _content(self, path: RemotePath) -> Request:
+        return Request(
+            "GET", f"{self._base}/files/content", query={"path": remote_path(path)}, accept=BYTES
+        )
 
-    async def write(self, path: str, data: str | bytes, *, mode: int | None = None) -> None:
+    async def write(self, path: RemotePath, data: Data, *, mode: int | None = None) -> None:
         """Writes a file whole or not at all, and the folders above it.
 
         `mode` is 0o644 if the file is new and nothing is given. More than 1 MiB goes up in
         pieces, and is checked there by its SHA-256.
         """
-        content = data.encode() if isinstance(data, str) else bytes(data)
+        content = data_bytes(data)
         if len(content) <= PIECE_BYTES:
             await self._transport.json(
                 change(
                     "PUT",
                     f"{self._base}/files/content",
-                    query={"path": path, "mode": mode_text(mode)},
+                    query={"path": remote_path(path), "mode": mode_text(mode)},
                     content=content,
                 )
             )
@@ -88,9 +106,14 @@ class AsyncFiles:
             file.seek(0)
             await self._write_file(path, file, mode)
 
-    async def _write_file(self, path: str, file: IO[bytes], mode: int | None) -> None:
+    async def _write_file(self, path: RemotePath, file: IO[bytes], mode: int | None) -> None:
         size, sha256 = await in_thread(_digest, file)
-        body = {"path": path, "size": size, "sha256": sha256, "mode": mode_text(mode)}
+        body = {
+            "path": remote_path(path),
+            "size": size,
+            "sha256": sha256,
+            "mode": mode_text(mode),
+        }
         await self._upload("/uploads", without_none(body), file)
 
     async def _upload(self, route: str, body: Json, file: IO[bytes]) -> None:
@@ -120,7 +143,7 @@ class AsyncFiles:
 
     async def list(
         self,
-        path: str = "/workspace",
+        path: RemotePath = "/workspace",
         *,
         depth: int | None = None,
         glob: str | None = None,
@@ -132,54 +155,63 @@ class AsyncFiles:
         `glob` takes only what fits, where `**` is any number of folders; `hidden` takes names
         that begin with a dot too.
         """
-        query = {"path": path, "depth": depth, "glob": glob, "hidden": hidden, "limit": limit}
+        query = {
+            "path": remote_path(path),
+            "depth": depth,
+            "glob": glob,
+            "hidden": hidden,
+            "limit": limit,
+        }
         answer = await self._transport.json(
             Request("GET", f"{self._base}/files/list", query={**query})
         )
         return [FileEntry.of(entry) for entry in records(answer.get("data"), "the folder")]
 
-    async def stat(self, path: str) -> FileEntry:
+    async def stat(self, path: RemotePath) -> FileEntry:
         """What a path is. Raises NotFoundError (`file_not_found`) if it is nothing."""
         answer = await self._stat(path)
         if not boolean(answer, "exists", True):
             raise NotFoundError(f"{path} does not exist.", code="file_not_found", status=404)
         return FileEntry.of(answer)
 
-    async def exists(self, path: str) -> bool:
+    async def exists(self, path: RemotePath) -> bool:
         """Whether there is anything of that name."""
         return boolean(await self._stat(path), "exists", True)
 
-    async def _stat(self, path: str) -> Json:
+    async def _stat(self, path: RemotePath) -> Json:
         return await self._transport.json(
-            Request("GET", f"{self._base}/files/stat", query={"path": path})
+            Request("GET", f"{self._base}/files/stat", query={"path": remote_path(path)})
         )
 
-    async def mkdir(self, path: str, *, parents: bool = True) -> None:
+    async def mkdir(self, path: RemotePath, *, parents: bool = True) -> None:
         """Makes a folder, and those above it."""
-        await self._change("mkdir", {"path": path, "parents": parents})
+        await self._change("mkdir", {"path": remote_path(path), "parents": parents})
 
-    async def remove(self, path: str, *, recursive: bool = False) -> bool:
+    async def remove(self, path: RemotePath, *, recursive: bool = False) -> bool:
         """Removes a file or an empty folder, with `recursive` a full one too; False: was none.
 
         Raises ConflictError (`directory_not_empty`).
         """
-        answer = await self._change("remove", {"path": path, "recursive": recursive})
+        answer = await self._change("remove", {"path": remote_path(path), "recursive": recursive})
         return boolean(answer, "removed", True)
 
-    async def rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
+    async def rename(
+        self, source: RemotePath, target: RemotePath, *, overwrite: bool = False
+    ) -> None:
         """Moves it. Raises ConflictError (`already_exists`) unless `overwrite`."""
-        await self._change("rename", {"from": source, "to": target, "overwrite": overwrite})
+        names = {"from": remote_path(source, "source"), "to": remote_path(target, "target")}
+        await self._change("rename", {**names, "overwrite": overwrite})
 
-    async def chmod(self, path: str, mode: int) -> None:
+    async def chmod(self, path: RemotePath, mode: int) -> None:
         """Sets the mode, as 0o755."""
-        await self._change("chmod", {"path": path, "mode": mode_text(mode)})
+        await self._change("chmod", {"path": remote_path(path), "mode": mode_text(mode)})
 
     async def _change(self, verb: str, body: Json) -> Json:
         return await self._transport.json(change("POST", f"{self._base}/files:{verb}", body))
 
     async def watch(
         self,
-        path: str,
+        path: RemotePath,
         *,
         recursive: bool = False,
         events: Sequence[EventName] | None = None,
@@ -221,7 +253,7 @@ class AsyncFiles:
     async def upload(
         self,
         local: str | os.PathLike[str],
-        remote: str,
+        remote: RemotePath,
         *,
         links: Links = "refuse",
         user: str | None = None,
@@ -239,21 +271,21 @@ class AsyncFiles:
         with await in_thread(pack, local, links) as archive:
             size = os.fstat(archive.fileno()).st_size
             if size > PIECE_BYTES:
-                body = {"path": remote, "gzip": False, "user": user}
+                body = {"path": remote_path(remote, "remote"), "gzip": False, "user": user}
                 await self._upload("/files/archive/uploads", without_none(body), archive)
             else:
                 await self._transport.json(
                     change(
                         "PUT",
                         f"{self._base}/files/archive",
-                        query={"path": remote, "user": user},
+                        query={"path": remote_path(remote, "remote"), "user": user},
                         content=archive.read(),
                     )
                 )
 
     async def download(
         self,
-        remote: str,
+        remote: RemotePath,
         local: str | os.PathLike[str],
         *,
         links: Links = "refuse",
@@ -264,20 +296,30 @@ class AsyncFiles:
 
         What the sandbox sends is not trusted: names that lead out of `local`, links and
         devices, and more than `max_bytes` (4 GiB) raise ArchiveError, and nothing is put in
-        place. `links="skip"` leaves links out instead. A folder that is there is merged into.
+        place. `links="skip"` leaves links out instead. A folder that is there is merged into; to
+        copy a file, name the file to write: a folder there raises IsADirectoryError.
         """
         kind = "directory" if user == "root" else (await self.stat(remote)).type
         if kind != "directory":
+            if await in_thread(os.path.isdir, local):
+                raise IsADirectoryError(
+                    errno.EISDIR, f"{remote} is a file, name the file to write in", str(local)
+                )
             await self._download_file(remote, Path(local), max_bytes)
             return
         request = Request(
             "GET",
             f"{self._base}/files/archive",
-            query={"path": remote, "gzip": True, "user": user},
+            query={"path": remote_path(remote, "remote"), "gzip": True, "user": user},
             accept="application/x-tar",
         )
         with tempfile.TemporaryFile(prefix="sealmark-") as file:
-            await self._into(file, request, max_bytes)
+            try:
+                await self._into(file, request, max_bytes)
+            except ConnectionError as error:
+                if error.code == "connection_error":
+                    error.hint = BROKEN_OFF
+                raise
             file.seek(0)
             await in_thread(unpack, file, local, links, max_bytes)
 
@@ -294,7 +336,7 @@ class AsyncFiles:
                     )
                 await in_thread(file.write, piece)
 
-    async def _download_file(self, remote: str, local: Path, most: int) -> None:
+    async def _download_file(self, remote: RemotePath, local: Path, most: int) -> None:
         """Under another name first: a copy that breaks off leaves no short file."""
         local.absolute().parent.mkdir(parents=True, exist_ok=True)
         fd, name = tempfile.mkstemp(prefix=".sealmark-", dir=local.absolute().parent)

@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 from .._errors import ConnectionError, InvalidRequestError, error_of_object, invalid_answer
 from .._frames import BINARY, TEXT
-from .._protocol import Request, parse_json, segment
+from .._protocol import Data, Request, data_bytes, parse_json, segment
 from .._records import Json, optional_integer, optional_text, text
 from ._socket import AsyncSocket
 from ._transport import AsyncTransport
@@ -108,9 +108,9 @@ class AsyncTerminal:
         """None until its end was read, and when it was killed."""
         return None if self.info is None else optional_integer(self.info, "exitCode")
 
-    async def write(self, data: str | bytes) -> None:
+    async def write(self, data: Data) -> None:
         """Types; a line ends with a line end. Raises ConnectionError (`closed`) at its end."""
-        rest = data.encode() if isinstance(data, str) else bytes(data)
+        rest = data_bytes(data)
         for begin in range(0, len(rest), WRITE_BYTES):
             await self._socket.send(BINARY, rest[begin : begin + WRITE_BYTES])
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import httpx
 
@@ -24,7 +24,7 @@ from .._protocol import (
 from .._records import Json
 from .._settings import Settings
 from ._socket import AsyncSocket
-from ._wait import sleep
+from ._wait import leave, owner, sleep
 
 T = TypeVar("T")
 
@@ -36,13 +36,20 @@ NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.Un
 
 def _connection_error(error: Exception, settings: Settings) -> ConnectionError:
     late = isinstance(error, httpx.TimeoutException)
-    what = "did not answer in time" if late else "could not be reached, or its answer broke off"
+    sent = not isinstance(error, NOT_SENT)
+    if late:
+        what = "did not answer in time"
+    elif sent:
+        what = "broke off the connection before its answer was whole"
+    else:
+        what = "could not be reached"
+    # only of a connection that was not made: it says why, as "Connection refused"
+    why = type(error).__name__ if sent else str(error) or type(error).__name__
     return ConnectionError(
-        f"The server at {settings.socket_path or settings.base_url} {what}"
-        f" ({type(error).__name__}).",
+        f"The server at {settings.socket_path or settings.base_url} {what} ({why}).",
         code="timeout" if late else "connection_error",
         hint="Does it run, and is this its address (SEALMARK_API_URL)?",
-        details={"sent": not isinstance(error, NOT_SENT)},
+        details={"sent": sent},
         retryable=True,
     )
 
@@ -61,14 +68,29 @@ class AsyncTransport:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        transport = None
-        if settings.socket_path is not None:
-            transport = httpx.AsyncHTTPTransport(uds=settings.socket_path)
-        self._client = httpx.AsyncClient(
-            transport=transport,
+        self._owner: object = None
+        self._client = self._make()
+
+    def _make(self) -> httpx.AsyncClient:
+        path = self.settings.socket_path
+        return httpx.AsyncClient(
+            transport=None if path is None else httpx.AsyncHTTPTransport(uds=path),
             follow_redirects=False,  # the key goes to this server and to no other
             limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
         )
+
+    def _connections(self) -> httpx.AsyncClient:
+        """Those made here: a connection does not serve two processes, or two loops."""
+        here = owner()
+        if self._owner is None or self._client.is_closed:
+            self._owner = here
+        elif self._owner != here:
+            leave(self._owner)
+            self._owner, self._client = here, self._make()
+        return self._client
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client of a server cannot be pickled; make one in each process")
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -177,9 +199,10 @@ class AsyncTransport:
     async def _open(self, request: Request, deadline: tuple[float, float]) -> httpx.Response:
         """Sends it once; an answer that is an error is raised. The caller closes the other."""
         seconds = deadline[1]
+        client = self._connections()
         try:
-            response = await self._client.send(
-                self._client.build_request(
+            response = await client.send(
+                client.build_request(
                     request.method,
                     self.settings.base_url + request.target(),
                     content=request.payload(),

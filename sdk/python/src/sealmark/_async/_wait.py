@@ -13,9 +13,16 @@ T = TypeVar("T")
 
 Lock = asyncio.Lock
 
-# A task that waits can be cancelled at any await, so its commands are read as streams: a command
-# ends when the reader of its stream goes away.
-CANCELLED_ANYWHERE = True
+
+def owner() -> object:
+    """Whose connections are made now."""
+    return asyncio.get_running_loop()
+
+
+def leave(previous: object) -> None:
+    """Another loop takes over from this one, which must be over."""
+    if isinstance(previous, asyncio.AbstractEventLoop) and not previous.is_closed():
+        raise RuntimeError("a client serves one event loop; make another one for this loop")
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from .._errors import (
     SealmarkError,
     error_of_object,
 )
-from .._protocol import Request, change, pause, segment, without_none
+from .._protocol import RemotePath, Request, change, pause, remote_path, segment, without_none
 from .._records import FileEvent, Json, boolean, integer, optional_text, records, text
 from ._processes import FOLLOW_S, passing
 from ._transport import AsyncTransport
@@ -215,7 +215,7 @@ class AsyncWatches:
 
     async def start(
         self,
-        path: str,
+        path: RemotePath,
         *,
         recursive: bool = False,
         events: Sequence[EventName] | None = None,
@@ -231,7 +231,7 @@ class AsyncWatches:
             if isinstance(words, str):
                 raise TypeError(f"{name} is a list of texts, not one text")
         body = {
-            "path": path,
+            "path": remote_path(path),
             "recursive": recursive,
             "events": list(events) if events is not None else None,
             "include": list(include) if include is not None else None,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
@@ -12,8 +13,19 @@ from pathlib import Path
 from typing import IO
 
 from .._archive import UNPACKED_BYTES, Links, pack, unpack
-from .._errors import ArchiveError, NotFoundError, invalid_answer
-from .._protocol import PIECE_BYTES, Request, change, mode_text, segment, without_none
+from .._errors import ArchiveError, ConnectionError, NotFoundError, invalid_answer
+from .._protocol import (
+    PIECE_BYTES,
+    Data,
+    RemotePath,
+    Request,
+    change,
+    data_bytes,
+    mode_text,
+    remote_path,
+    segment,
+    without_none,
+)
 from .._records import FileEntry, Json, boolean, integer, records, text
 from ._transport import Transport
 from ._wait import bounded, in_thread
@@ -22,6 +34,10 @@ from ._watches import EventName, Watch, Watches
 READ_BYTES = 256 << 20
 BYTES = "application/octet-stream"
 ABORT_S = 5.0
+BROKEN_OFF = (
+    'Perhaps something in the folder may not be read (user="root" reads all), or it has more than '
+    "48 levels."
+)
 
 
 def _digest(file: IO[bytes]) -> tuple[int, str]:
@@ -43,7 +59,7 @@ class Files:
         self._base = f"/v1/sandboxes/{segment(sandbox_id)}"
         self.watches = Watches(transport, sandbox_id)
 
-    def read(self, path: str, *, max_bytes: int = READ_BYTES) -> bytes:
+    def read(self, path: RemotePath, *, max_bytes: int = READ_BYTES) -> bytes:
         """The content of a file of at most `max_bytes` (256 MiB); `download` takes larger ones.
 
         Raises NotFoundError (`file_not_found`), ConflictError (`is_a_directory`),
@@ -52,33 +68,35 @@ class Files:
         return self._transport.content(self._content(path), max_bytes)
 
     def read_text(
-        self, path: str, *, encoding: str = "utf-8", max_bytes: int = READ_BYTES
+        self, path: RemotePath, *, encoding: str = "utf-8", max_bytes: int = READ_BYTES
     ) -> str:
         """The same as text. Raises UnicodeDecodeError for what is none."""
         return (self.read(path, max_bytes=max_bytes)).decode(encoding)
 
-    def read_stream(self, path: str) -> Generator[bytes, None, None]:
+    def read_stream(self, path: RemotePath) -> Generator[bytes, None, None]:
         """The content in pieces as they come, of any length."""
         with closing(self._transport.pieces(self._content(path))) as pieces:
             for piece in pieces:
                 yield piece
 
-    def _content(self, path: str) -> Request:
-        return Request("GET", f"{self._base}/files/content", query={"path": path}, accept=BYTES)
+    def _content(self, path: RemotePath) -> Request:
+        return Request(
+            "GET", f"{self._base}/files/content", query={"path": remote_path(path)}, accept=BYTES
+        )
 
-    def write(self, path: str, data: str | bytes, *, mode: int | None = None) -> None:
+    def write(self, path: RemotePath, data: Data, *, mode: int | None = None) -> None:
         """Writes a file whole or not at all, and the folders above it.
 
         `mode` is 0o644 if the file is new and nothing is given. More than 1 MiB goes up in
         pieces, and is checked there by its SHA-256.
         """
-        content = data.encode() if isinstance(data, str) else bytes(data)
+        content = data_bytes(data)
         if len(content) <= PIECE_BYTES:
             self._transport.json(
                 change(
                     "PUT",
                     f"{self._base}/files/content",
-                    query={"path": path, "mode": mode_text(mode)},
+                    query={"path": remote_path(path), "mode": mode_text(mode)},
                     content=content,
                 )
             )
@@ -88,9 +106,14 @@ class Files:
             file.seek(0)
             self._write_file(path, file, mode)
 
-    def _write_file(self, path: str, file: IO[bytes], mode: int | None) -> None:
+    def _write_file(self, path: RemotePath, file: IO[bytes], mode: int | None) -> None:
         size, sha256 = in_thread(_digest, file)
-        body = {"path": path, "size": size, "sha256": sha256, "mode": mode_text(mode)}
+        body = {
+            "path": remote_path(path),
+            "size": size,
+            "sha256": sha256,
+            "mode": mode_text(mode),
+        }
         self._upload("/uploads", without_none(body), file)
 
     def _upload(self, route: str, body: Json, file: IO[bytes]) -> None:
@@ -120,7 +143,7 @@ class Files:
 
     def list(
         self,
-        path: str = "/workspace",
+        path: RemotePath = "/workspace",
         *,
         depth: int | None = None,
         glob: str | None = None,
@@ -132,54 +155,63 @@ class Files:
         `glob` takes only what fits, where `**` is any number of folders; `hidden` takes names
         that begin with a dot too.
         """
-        query = {"path": path, "depth": depth, "glob": glob, "hidden": hidden, "limit": limit}
+        query = {
+            "path": remote_path(path),
+            "depth": depth,
+            "glob": glob,
+            "hidden": hidden,
+            "limit": limit,
+        }
         answer = self._transport.json(
             Request("GET", f"{self._base}/files/list", query={**query})
         )
         return [FileEntry.of(entry) for entry in records(answer.get("data"), "the folder")]
 
-    def stat(self, path: str) -> FileEntry:
+    def stat(self, path: RemotePath) -> FileEntry:
         """What a path is. Raises NotFoundError (`file_not_found`) if it is nothing."""
         answer = self._stat(path)
         if not boolean(answer, "exists", True):
             raise NotFoundError(f"{path} does not exist.", code="file_not_found", status=404)
         return FileEntry.of(answer)
 
-    def exists(self, path: str) -> bool:
+    def exists(self, path: RemotePath) -> bool:
         """Whether there is anything of that name."""
         return boolean(self._stat(path), "exists", True)
 
-    def _stat(self, path: str) -> Json:
+    def _stat(self, path: RemotePath) -> Json:
         return self._transport.json(
-            Request("GET", f"{self._base}/files/stat", query={"path": path})
+            Request("GET", f"{self._base}/files/stat", query={"path": remote_path(path)})
         )
 
-    def mkdir(self, path: str, *, parents: bool = True) -> None:
+    def mkdir(self, path: RemotePath, *, parents: bool = True) -> None:
         """Makes a folder, and those above it."""
-        self._change("mkdir", {"path": path, "parents": parents})
+        self._change("mkdir", {"path": remote_path(path), "parents": parents})
 
-    def remove(self, path: str, *, recursive: bool = False) -> bool:
+    def remove(self, path: RemotePath, *, recursive: bool = False) -> bool:
         """Removes a file or an empty folder, with `recursive` a full one too; False: was none.
 
         Raises ConflictError (`directory_not_empty`).
         """
-        answer = self._change("remove", {"path": path, "recursive": recursive})
+        answer = self._change("remove", {"path": remote_path(path), "recursive": recursive})
         return boolean(answer, "removed", True)
 
-    def rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
+    def rename(
+        self, source: RemotePath, target: RemotePath, *, overwrite: bool = False
+    ) -> None:
         """Moves it. Raises ConflictError (`already_exists`) unless `overwrite`."""
-        self._change("rename", {"from": source, "to": target, "overwrite": overwrite})
+        names = {"from": remote_path(source, "source"), "to": remote_path(target, "target")}
+        self._change("rename", {**names, "overwrite": overwrite})
 
-    def chmod(self, path: str, mode: int) -> None:
+    def chmod(self, path: RemotePath, mode: int) -> None:
         """Sets the mode, as 0o755."""
-        self._change("chmod", {"path": path, "mode": mode_text(mode)})
+        self._change("chmod", {"path": remote_path(path), "mode": mode_text(mode)})
 
     def _change(self, verb: str, body: Json) -> Json:
         return self._transport.json(change("POST", f"{self._base}/files:{verb}", body))
 
     def watch(
         self,
-        path: str,
+        path: RemotePath,
         *,
         recursive: bool = False,
         events: Sequence[EventName] | None = None,
@@ -221,7 +253,7 @@ class Files:
     def upload(
         self,
         local: str | os.PathLike[str],
-        remote: str,
+        remote: RemotePath,
         *,
         links: Links = "refuse",
         user: str | None = None,
@@ -239,21 +271,21 @@ class Files:
         with in_thread(pack, local, links) as archive:
             size = os.fstat(archive.fileno()).st_size
             if size > PIECE_BYTES:
-                body = {"path": remote, "gzip": False, "user": user}
+                body = {"path": remote_path(remote, "remote"), "gzip": False, "user": user}
                 self._upload("/files/archive/uploads", without_none(body), archive)
             else:
                 self._transport.json(
                     change(
                         "PUT",
                         f"{self._base}/files/archive",
-                        query={"path": remote, "user": user},
+                        query={"path": remote_path(remote, "remote"), "user": user},
                         content=archive.read(),
                     )
                 )
 
     def download(
         self,
-        remote: str,
+        remote: RemotePath,
         local: str | os.PathLike[str],
         *,
         links: Links = "refuse",
@@ -264,20 +296,30 @@ class Files:
 
         What the sandbox sends is not trusted: names that lead out of `local`, links and
         devices, and more than `max_bytes` (4 GiB) raise ArchiveError, and nothing is put in
-        place. `links="skip"` leaves links out instead. A folder that is there is merged into.
+        place. `links="skip"` leaves links out instead. A folder that is there is merged into; to
+        copy a file, name the file to write: a folder there raises IsADirectoryError.
         """
         kind = "directory" if user == "root" else (self.stat(remote)).type
         if kind != "directory":
+            if in_thread(os.path.isdir, local):
+                raise IsADirectoryError(
+                    errno.EISDIR, f"{remote} is a file, name the file to write in", str(local)
+                )
             self._download_file(remote, Path(local), max_bytes)
             return
         request = Request(
             "GET",
             f"{self._base}/files/archive",
-            query={"path": remote, "gzip": True, "user": user},
+            query={"path": remote_path(remote, "remote"), "gzip": True, "user": user},
             accept="application/x-tar",
         )
         with tempfile.TemporaryFile(prefix="sealmark-") as file:
-            self._into(file, request, max_bytes)
+            try:
+                self._into(file, request, max_bytes)
+            except ConnectionError as error:
+                if error.code == "connection_error":
+                    error.hint = BROKEN_OFF
+                raise
             file.seek(0)
             in_thread(unpack, file, local, links, max_bytes)
 
@@ -294,7 +336,7 @@ class Files:
                     )
                 in_thread(file.write, piece)
 
-    def _download_file(self, remote: str, local: Path, most: int) -> None:
+    def _download_file(self, remote: RemotePath, local: Path, most: int) -> None:
         """Under another name first: a copy that breaks off leaves no short file."""
         local.absolute().parent.mkdir(parents=True, exist_ok=True)
         fd, name = tempfile.mkstemp(prefix=".sealmark-", dir=local.absolute().parent)

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import closing
 
 from .._errors import ConnectionError, SealmarkError, invalid_answer
-from .._protocol import PIECE_BYTES, Request, change, pause, segment
+from .._protocol import PIECE_BYTES, Data, Request, change, data_bytes, pause, segment
 from .._records import (
     Collector,
     CommandResult,
@@ -132,13 +132,13 @@ class Process:
         }
         return result
 
-    def write(self, data: str | bytes, *, eof: bool = False) -> None:
+    def write(self, data: Data, *, eof: bool = False) -> None:
         """Writes to its input (spawned with `stdin="pipe"` or a terminal); `eof` ends it.
 
         The server counts what it has taken, so that a write that is sent again is not typed
         twice. While the process does not read, this waits.
         """
-        rest = data.encode() if isinstance(data, str) else bytes(data)
+        rest = data_bytes(data)
         with self._writing:
             waits = 0
             while True:

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
 from .._errors import ConnectionError, ServiceUnavailableError
 from .._options import CreateOptions, SandboxOptions
 from .._protocol import Request, change, create_body, segment
-from .._records import Json
+from .._records import Json, text
 from .._settings import Settings, resolve
 from ._images import Images
 from ._page import Page
 from ._sandbox import GRACE_S, SETTLE_S, Sandbox
 from ._transport import Transport
+from ._wait import bounded
+
+FORGET_S = 10.0
 
 
 class Sandboxes:
@@ -42,7 +46,11 @@ class Sandboxes:
             idempotency_key: a call with the same key and options gets the same sandbox.
             options: see CreateOptions.
 
+        When it is cancelled (Ctrl-C), what it has made is removed, unless an
+        `idempotency_key` makes it to be had again.
+
         Raises:
+            TypeError: an option that there is not.
             ConflictError: `quota_exceeded`, `no_capacity` (no room in that time),
                 `name_taken`, `budget_exceeded`.
             InvalidRequestError: with every wrong field in `issues`.
@@ -79,7 +87,15 @@ class Sandboxes:
         request = change("POST", "/v1/sandboxes", body, key=idempotency_key)
         if wait:
             request.wait_s, request.timeout_s = SETTLE_S, SETTLE_S + GRACE_S
-        info = self._transport.create(request, wait_for_capacity)
+        try:
+            info = self._transport.create(request, wait_for_capacity)
+        except Exception:
+            raise
+        except BaseException:
+            # cancelled, or Ctrl-C: who asked for it will not know it
+            if idempotency_key is None and "getOrCreate" not in body:
+                bounded(FORGET_S, lambda: self._forget(request))
+            raise
         box = Sandbox(self._transport, info, keep=keep)
         if not wait or box.state == "running":
             return box
@@ -105,6 +121,11 @@ class Sandboxes:
                 error.add_note(f"sandbox {box.id} could not be removed: {failure}")
             raise
         return box
+
+    def _forget(self, request: Request) -> None:
+        """Removes what a create made, whose key names it; it may be made only now."""
+        again = replace(request, wait_s=None, timeout_s=FORGET_S, once=True)
+        self.delete(text(self._transport.json(again), "id"))
 
     def get(self, sandbox_id: str) -> Sandbox:
         """One by its id. Raises NotFoundError."""

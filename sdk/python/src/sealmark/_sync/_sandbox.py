@@ -10,7 +10,18 @@ from typing import Any, Literal, Self, Unpack
 
 from .._errors import CommandError, ConnectionError, NotFoundError, SealmarkError
 from .._options import CreateOptions
-from .._protocol import Request, change, command_body, create_body, segment, shorter_timeout
+from .._protocol import (
+    Data,
+    RemotePath,
+    Request,
+    Word,
+    change,
+    command_body,
+    create_body,
+    remote_path,
+    segment,
+    shorter_timeout,
+)
 from .._records import (
     Collector,
     CommandResult,
@@ -32,7 +43,7 @@ from ._files import Files
 from ._processes import Process, passing
 from ._terminal import Terminal
 from ._transport import Transport
-from ._wait import CANCELLED_ANYWHERE, bounded, call
+from ._wait import bounded, call
 
 User = Literal["sandbox", "root"]
 State = Literal["running", "paused", "stopped"]
@@ -137,11 +148,11 @@ class Sandbox:
 
     def exec(
         self,
-        command: str | Sequence[str],
+        command: str | Sequence[Word],
         *,
-        cwd: str | None = None,
+        cwd: RemotePath | None = None,
         env: Mapping[str, str] | None = None,
-        stdin: str | bytes | None = None,
+        stdin: Data | None = None,
         timeout_ms: int | None = None,
         check: bool = False,
         on_stdout: Callable[[str], object] | None = None,
@@ -164,16 +175,16 @@ class Sandbox:
             idempotency_key: a call with the same key and arguments gets the same result and
                 runs nothing, for 24 hours. Not together with the callbacks.
 
-        A command is followed, as a stream, if it has callbacks, and always with asyncio unless
-        it has an `idempotency_key`: cancelling the task ends it then, and 16 MiB of each of its
-        streams are kept. Otherwise 64 KiB are (1 MiB if `timeout_ms` is over a minute). The
-        flags of the result say what is missing.
+        Ctrl-C, or cancelling the task, ends the command, and 16 MiB of each of its streams are
+        kept. With an `idempotency_key` it goes on, so that the same call gets its result, and
+        64 KiB are kept (1 MiB if `timeout_ms` is over a minute). The flags of the result say
+        what is missing.
 
         Raises:
             CommandError: with `check`.
             ConflictError: `lease_too_short`, `sandbox_stopped`, `not_running`, ...
-            ConnectionError: the answer was lost. The same call is sent again by itself where
-                the server keeps the answer; a command that was followed may have run.
+            ConnectionError: its end was lost; it may have run. With an `idempotency_key` the
+                same call is sent again by itself, and gets the result.
         """
         streams = on_stdout is not None or on_stderr is not None
         if streams and idempotency_key is not None:
@@ -181,7 +192,7 @@ class Sandbox:
         body = command_body(
             command, cwd=cwd, env=env, stdin=stdin, timeout_ms=timeout_ms, user=user
         )
-        if streams or (CANCELLED_ANYWHERE and idempotency_key is None):
+        if idempotency_key is None:
             result = self._followed(body, on_stdout, on_stderr)
         else:
             seconds = (timeout_ms or TIMEOUT_MS) / 1000 + GRACE_S
@@ -211,11 +222,11 @@ class Sandbox:
 
     def exec_stream(
         self,
-        command: str | Sequence[str],
+        command: str | Sequence[Word],
         *,
-        cwd: str | None = None,
+        cwd: RemotePath | None = None,
         env: Mapping[str, str] | None = None,
-        stdin: str | bytes | None = None,
+        stdin: Data | None = None,
         timeout_ms: int | None = None,
         user: User | None = None,
     ) -> Generator[Event, None, None]:
@@ -312,11 +323,11 @@ class Sandbox:
 
     def spawn(
         self,
-        command: str | Sequence[str],
+        command: str | Sequence[Word],
         *,
-        cwd: str | None = None,
+        cwd: RemotePath | None = None,
         env: Mapping[str, str] | None = None,
-        stdin: str | bytes | Literal["pipe"] | None = None,
+        stdin: Data | Literal["pipe"] | None = None,
         timeout_ms: int | None = None,
         pty: tuple[int, int] | None = None,
         user: User | None = None,
@@ -347,7 +358,7 @@ class Sandbox:
         cols: int | None = None,
         rows: int | None = None,
         command: str | None = None,
-        cwd: str | None = None,
+        cwd: RemotePath | None = None,
         user: User | None = None,
         process_id: str | None = None,
     ) -> Terminal:
@@ -370,13 +381,13 @@ class Sandbox:
             cols=cols,
             rows=rows,
             command=command,
-            cwd=cwd,
+            cwd=remote_path(cwd, "cwd") if cwd is not None else None,
             user=user,
             process_id=process_id,
         )
 
     def processes(self) -> list[Process]:
-        """Those that were spawned."""
+        """Those that were spawned, and commands: what runs, and the last that ended."""
         answer = self._transport.json(Request("GET", self._path("/processes")))
         found = records(answer.get("data"), "the processes")
         return [Process(self._transport, self.id, info) for info in found]

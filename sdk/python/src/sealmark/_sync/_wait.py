@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -14,9 +15,14 @@ T = TypeVar("T")
 
 Lock = threading.Lock
 
-# Only Ctrl-C ends a blocking call, so a command whose output nobody follows is one plain answer,
-# which is kept by the server and can be asked for again.
-CANCELLED_ANYWHERE = False
+
+def owner() -> object:
+    """Whose connections are made now."""
+    return os.getpid()
+
+
+def leave(previous: object) -> None:
+    """A process that was forked takes over; the other one's connections stay its own."""
 
 
 @contextmanager
