@@ -26,17 +26,18 @@ static json_t *limit_rows(const struct store_quota *most, const struct store_quo
 
 	add_limit(rows, "sandbox.count", "Sandboxes at once", "count", most->sandboxes,
 		used->sandboxes);
-	add_limit(rows, "sandbox.memory_mib", "Memory of all sandboxes", "mib", most->memory_mib,
-		used->memory_mib);
-	add_limit(rows, "sandbox.vcpu", "CPUs of all sandboxes", "count", most->vcpu, used->vcpu);
+	add_limit(rows, "sandbox.memory_mib", "Memory of all sandboxes and builds", "mib",
+		most->memory_mib, used->memory_mib);
+	add_limit(rows, "sandbox.vcpu", "CPUs of all sandboxes and builds", "count", most->vcpu,
+		used->vcpu);
 	add_limit(rows, "sandbox.reserved_vcpu", "CPUs of sandboxes that have their own", "count",
 		most->reserved, used->reserved);
 	add_limit(rows, "key.sandbox.count", "Sandboxes of this key at once", "count",
 		most->key_sandboxes, used->key_sandboxes);
-	add_limit(rows, "key.sandbox.memory_mib", "Memory of this key's sandboxes", "mib",
-		most->key_memory_mib, used->key_memory_mib);
-	add_limit(rows, "key.sandbox.vcpu", "CPUs of this key's sandboxes", "count", most->key_vcpu,
-		used->key_vcpu);
+	add_limit(rows, "key.sandbox.memory_mib", "Memory of this key's sandboxes and builds",
+		"mib", most->key_memory_mib, used->key_memory_mib);
+	add_limit(rows, "key.sandbox.vcpu", "CPUs of this key's sandboxes and builds", "count",
+		most->key_vcpu, used->key_vcpu);
 	return rows;
 }
 

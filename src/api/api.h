@@ -26,8 +26,9 @@ struct api_options {
 	const char *isolation;    /* refuse to start machines weaker than this; NULL: "process" */
 	uint32_t sandboxes_most;  /* at once; 0: eight for each CPU */
 	uint32_t memory_most_mib; /* of all sandboxes together; 0: three quarters of the host's */
-	uint32_t vcpu_most;       /* of all sandboxes together; 0: as many as sandboxes may be */
-	uint64_t reserved_most;   /* CPUs set aside for sandboxes that have one each; 0: none */
+	/* of all sandboxes and builds together; 0: as many as these may be */
+	uint32_t vcpu_most;
+	uint64_t reserved_most; /* CPUs set aside for sandboxes that have one each; 0: none */
 	/* of the sandboxes of one key; 0: no ceiling of its own */
 	uint32_t key_sandboxes_most, key_memory_most_mib, key_vcpu_most;
 	struct meter_prices prices;

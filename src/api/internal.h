@@ -64,9 +64,9 @@
 	E(SNAPSHOT_NOT_FOUND, "snapshot_not_found", 404, -1, NULL)                                 \
 	E(METHOD_NOT_ALLOWED, "method_not_allowed", 405, -1, NULL)                                 \
 	E(NO_CAPACITY, "no_capacity", 409, 1000,                                                   \
-		"It passes when a sandbox stops; send the same call again.")                       \
+		"It passes when a sandbox or a build ends; send the same call again.")             \
 	E(QUOTA_EXCEEDED, "quota_exceeded", 409, 1000,                                             \
-		"It passes when a sandbox stops; send the same call again.")                       \
+		"It passes when a sandbox or a build ends; send the same call again.")             \
 	E(BUILD_IN_PROGRESS, "build_in_progress", 409, 1000,                                       \
 		"It passes when a build ends; send the same call again.")                          \
 	E(NOT_RUNNING, "not_running", 409, -1, NULL)                                               \

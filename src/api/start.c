@@ -193,8 +193,6 @@ void api_options_complete(struct api_options *o)
 		o->sandboxes_most = 8 * (uint32_t)(cpus > 0 ? cpus : 1);
 	if (!o->memory_most_mib)
 		o->memory_most_mib = (uint32_t)(host_memory_mib() * 3 / 4);
-	if (!o->vcpu_most)
-		o->vcpu_most = o->sandboxes_most;
 	if (!o->rate)
 		o->rate = RATE;
 	if (!o->spares_memory_mib)
@@ -203,6 +201,8 @@ void api_options_complete(struct api_options *o)
 		o->paused_most_s = PAUSED_S;
 	if (!o->builds_most)
 		o->builds_most = BUILDS;
+	if (!o->vcpu_most)
+		o->vcpu_most = o->sandboxes_most + o->builds_most;
 	if (!o->builds_queued_most)
 		o->builds_queued_most = QUEUED;
 	if (!o->build_memory_mib)

@@ -209,12 +209,14 @@ static const struct cli_option options[] = {
 		"have at most N sandboxes at once (default: eight for each CPU)", "--sandboxes 16",
 		cli_u32, offsetof(struct serve_options, sandboxes), .least = 1, .most = 4000),
 	CLI_OPTION("memory", 'm', "SIZE",
-		"give all sandboxes together at most SIZE (default: three quarters of the host's)",
+		"give all sandboxes and builds together at most SIZE (default: three quarters of "
+		"the "
+		"host's)",
 		"--memory 16G", cli_mib, offsetof(struct serve_options, memory_mib), .least = 128,
 		.most = 1u << 24),
 	CLI_OPTION("vcpu", 0, "N",
-		"give all sandboxes that are not paused at most N CPUs together (default: as many "
-		"as sandboxes may be)",
+		"give all builds and sandboxes that are not paused at most N CPUs together "
+		"(default: as many as these may be)",
 		"--vcpu 16", cli_u32, offsetof(struct serve_options, vcpu), .least = 1,
 		.most = 65536),
 	CLI_OPTION("no-spares", 0, NULL, "keep no machines ready for sandboxes to come",

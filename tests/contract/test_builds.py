@@ -210,3 +210,17 @@ def test_one_build_of_a_name_at_a_time(small: Callable[..., Server]) -> None:
     assert int(again.headers["retry-after"]) >= 1
     # another name does not wait for it
     assert build(server, wait=0, name="other", recipe=recipe("1")).status == 201
+
+
+def test_a_build_takes_no_place_of_a_sandbox(small: Callable[..., Server]) -> None:
+    """Where the operator has not said how many CPUs there are, a build's is not one of theirs."""
+    server = small(4096)
+    config = Path(server.options[server.options.index("--config") + 1])
+    config.write_text("quotas:\n  memoryMiB: 4096\n  sandboxes: 2\n")
+    server.start()
+    image = build(server, wait=0, name="a", recipe=recipe("1"), build={"memoryMiB": 1024})
+    starts(server, image.json["id"])
+    assert create(server, 512).status == 201
+    assert create(server, 512).status == 201
+    third = create(server, 512)
+    assert (third.status, third.code) == (409, "quota_exceeded")
