@@ -140,14 +140,23 @@ static json_t *output_json(const struct output_kept *o)
 
 /* --- writing --- */
 
+json_t *record_limits(const struct limits *l)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "cpu_ms", (json_int_t)l->cpu_ms,
+		"wall_ms", (json_int_t)l->wall_ms, "memory_bytes", (json_int_t)l->memory_bytes,
+		"processes", (json_int_t)l->processes, "output_bytes", (json_int_t)l->output_bytes,
+		"disk_bytes", (json_int_t)l->disk_bytes, "file_bytes", (json_int_t)l->file_bytes);
+}
+
 static json_t *test_json(const struct test_result *t)
 {
-	return json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "id",
+	return json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:s?}", "id",
 		safe_json(t->id, false), "verdict", verdict_name(t->verdict), "points",
 		score_json(t->points), "max_points", score_json(t->max_points), "cpu_ms",
 		(json_int_t)t->cpu_ms, "wall_ms", (json_int_t)t->wall_ms, "memory_peak_bytes",
 		(json_int_t)t->memory_peak_bytes, "detail", safe_json(t->detail, true), "stdout",
-		output_json(&t->out), "stderr", output_json(&t->err));
+		output_json(&t->out), "stderr", output_json(&t->err), "answer_digest",
+		*t->answer_digest ? t->answer_digest : NULL);
 }
 
 static json_t *tests_json(const struct submission_result *r)
@@ -199,14 +208,16 @@ int record_write(const struct record_subject *subject, const struct submission_r
 		graded ? trust_name(r->trust) : "", "isolation", safe_json(r->isolation, false),
 		"note", safe_json(r->note ? r->note : "", false), "engine",
 		safe_json(r->engine, false), "kernel", safe_json(r->kernel, false));
-	json_t *rest = json_pack("{s:o, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:i}, s:o, s:o}",
+	json_t *rest = json_pack(
+		"{s:o, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:i}, s:s?, s:o, s:o, s:o}",
 		"assignment", safe_json(subject->assignment->name, false), "image", subject->image,
 		"image_digest", subject->image_digest, "tests_digest", subject->assignment->digest,
 		"submission_digest", subject->submission_digest, "usage", "cpu_us",
 		(json_int_t)r->machine_cpu_us, "memory_peak_bytes",
 		(json_int_t)r->machine_memory_peak_bytes, "wall_ms", (json_int_t)r->wall_ms,
-		"machines", (int)r->machines, "cheats", cheats_json(r->cheats), "tests",
-		tests_json(r));
+		"machines", (int)r->machines, "started", *r->started ? r->started : NULL, "limits",
+		record_limits(&subject->assignment->limits), "cheats", cheats_json(r->cheats),
+		"tests", tests_json(r));
 
 	*out = NULL;
 	if (j && rest && json_object_update(j, rest) == 0)

@@ -6,6 +6,7 @@
 #include "grade/assignment.h"
 #include "grade/verdict.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,9 @@ struct record_subject {
  */
 int record_write(const struct record_subject *subject, const struct submission_result *result,
 	char **out, struct error *err);
+
+/* Limits as an object; NULL on ENOMEM. */
+json_t *record_limits(const struct limits *limits);
 
 /* What tables need of a record. Fields own their text. */
 struct record_summary {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#define RECORD_FORMAT "1" /* results of another format are not taken over */
+#define RECORD_FORMAT "2" /* results of another format are not taken over */
 #define IDS_SHOWN     5
 
 /* --- what is asked for, against what there is --- */
@@ -121,8 +121,9 @@ static int put_rejected(struct run *run, const struct submission *s, struct erro
 	const struct record_subject subject = {s->student, s->digest, run->image_reference,
 		run->image->digest, run->spec.assignment};
 	struct submission_result result = {.status = SUBMISSION_REJECTED};
-	struct store_record record = {
-		s->student, s->digest, submission_status_name(SUBMISSION_REJECTED), NULL};
+	struct store_record record = {.student = s->student,
+		.digest = s->digest,
+		.status = submission_status_name(SUBMISSION_REJECTED)};
 	cleanup_free char *body = NULL;
 	int r = submission_result_note(&result, "%s", s->reject);
 

@@ -12,14 +12,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-static json_t *limits_json(const struct limits *l)
-{
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "cpu_ms", (json_int_t)l->cpu_ms,
-		"wall_ms", (json_int_t)l->wall_ms, "memory_bytes", (json_int_t)l->memory_bytes,
-		"processes", (json_int_t)l->processes, "output_bytes", (json_int_t)l->output_bytes,
-		"disk_bytes", (json_int_t)l->disk_bytes, "file_bytes", (json_int_t)l->file_bytes);
-}
-
 /* the processor's name as /proc/cpuinfo has it, or "" */
 static void cpu_model(char *out, size_t size)
 {
@@ -106,8 +98,8 @@ int run_describe(struct run *run, const struct run_counts *counts, char **out, s
 		run->image->digest);
 	rest = json_pack("{s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:i, s:o, s:s, s:s, "
 			 "s:b}",
-		"limits", limits_json(&a->limits), "compile_limits",
-		limits_json(&a->compile_limits), "submissions", "total",
+		"limits", record_limits(&a->limits), "compile_limits",
+		record_limits(&a->compile_limits), "submissions", "total",
 		(json_int_t)run->intake->count, "graded", (json_int_t)counts->graded, "rejected",
 		(json_int_t)counts->rejected, "infra", (json_int_t)counts->infra, "waiting",
 		(json_int_t)counts->pending, "passed_over", passed_over_json(run->intake),

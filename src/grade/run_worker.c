@@ -159,6 +159,7 @@ static int try_once(struct task *t, struct error *err)
 	int r;
 
 	t->result.machines++;
+	clock_stamp(t->result.started);
 	r = run_make_sandbox(run, run->cpus[t->worker->index % run->cpu_count], &s, err);
 	if (r)
 		return error_prefix(err, "no machine could be started");
@@ -267,8 +268,9 @@ static int commit(struct task *t, struct error *err)
 	struct run *run = t->run;
 	const struct record_subject subject = {t->submission->student, t->submission->digest,
 		run->image_reference, run->image->digest, run->spec.assignment};
-	struct store_record record = {t->submission->student, t->submission->digest,
-		submission_status_name(t->result.status), NULL};
+	struct store_record record = {.student = t->submission->student,
+		.digest = t->submission->digest,
+		.status = submission_status_name(t->result.status)};
 	char *body;
 	int r;
 

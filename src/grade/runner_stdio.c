@@ -306,6 +306,7 @@ static void judge(struct job *job, const struct test_case *c, const struct exec_
 			buffer_bytes(&run->out), buffer_length(&run->out), &difference);
 
 	take_usage(t, run);
+	hash_bytes(buffer_bytes(&run->out), buffer_length(&run->out), t->answer_digest);
 	t->verdict =
 		classify_run(run, &a->limits, right, buffer_length(&c->expected) != 0, &detail);
 	if (t->verdict == VERDICT_PASSED)

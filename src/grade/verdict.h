@@ -4,6 +4,8 @@
 #define SEALMARK_GRADE_VERDICT_H
 
 #include "base/buffer.h"
+#include "base/clock.h"
+#include "base/hash.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,6 +70,7 @@ struct test_result {
 	int64_t cpu_ms, wall_ms;
 	uint64_t memory_peak_bytes;
 	struct output_kept out, err;
+	char answer_digest[HASH_HEX_SIZE]; /* of the answer as it was compared; "" where none was */
 };
 
 /* What one submission's run gives. All zero is empty. */
@@ -83,8 +86,9 @@ struct submission_result {
 	uint64_t machine_cpu_us; /* of the whole machine, measured on the host */
 	uint64_t machine_memory_peak_bytes;
 	int64_t wall_ms;
-	unsigned cheats;   /* CHEAT_… seen */
-	unsigned machines; /* machines used, more than 1 after a retry */
+	char started[CLOCK_STAMP_SIZE]; /* the last machine; "" when there was none */
+	unsigned cheats;                /* CHEAT_… seen */
+	unsigned machines;              /* machines used, more than 1 after a retry */
 	/* For the run only: set by a runner that answers -ENODEV when the machine ended while
 	 * student code ran in it. The tests must then be filled as they would count (ended_early
 	 * for the one that ran, not_run after it): when a fresh machine ends the same way, they do

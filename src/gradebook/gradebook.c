@@ -188,9 +188,18 @@ struct writing {
 static int add_record(void *context, const struct store_record *record)
 {
 	struct writing *w = context;
-	int r = whole_file_add(w->file, record->body, strlen(record->body), w->err);
+	cleanup_free char *end = NULL;
+	int n, r = whole_file_add(w->file, record->body, strlen(record->body) - 1, w->err);
 
-	return r ? r : whole_file_add(w->file, "\n", 1, w->err);
+	/* the record is an object: what only the store knows of it comes last */
+	n = asprintf(&end,
+		",\"attempt\":%u,\"recorded\":\"%s\",\"previous\":\"%s\",\"hash\":\"%s\"}\n",
+		record->attempt, record->time, record->previous, record->hash);
+	if (n < 0) {
+		end = NULL;
+		return error_set(w->err, -ENOMEM, "out of memory");
+	}
+	return r ? r : whole_file_add(w->file, end, (size_t)n, w->err);
 }
 
 /* Streamed from the store: outputs of a large class do not fit in memory at once. */

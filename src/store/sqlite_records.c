@@ -83,7 +83,9 @@ int store_records_each(struct store *store, int64_t run,
 
 	pthread_mutex_lock(&store->lock);
 	s = store_prepare(store, err,
-		"SELECT r.student, r.digest, r.status, r.body FROM job j JOIN record r"
+		"SELECT r.student, r.digest, r.status, r.body, r.time, r.previous, r.hash,"
+		" (SELECT count(*) FROM record WHERE run = j.run AND student = j.student)"
+		" FROM job j JOIN record r"
 		" ON r.seq = (SELECT max(seq) FROM record WHERE run = j.run AND student = "
 		"j.student)"
 		" WHERE j.run = ? AND j.state = 3 ORDER BY j.student",
@@ -91,8 +93,14 @@ int store_records_each(struct store *store, int64_t run,
 	if (!s)
 		r = -EIO;
 	while (!r && (code = sqlite3_step(s)) == SQLITE_ROW) {
-		const struct store_record record = {
-			text_at(s, 0), text_at(s, 1), text_at(s, 2), text_at(s, 3)};
+		const struct store_record record = {.student = text_at(s, 0),
+			.digest = text_at(s, 1),
+			.status = text_at(s, 2),
+			.body = text_at(s, 3),
+			.time = text_at(s, 4),
+			.previous = text_at(s, 5),
+			.hash = text_at(s, 6),
+			.attempt = (unsigned)sqlite3_column_int(s, 7)};
 
 		r = each(context, &record);
 	}
@@ -129,8 +137,10 @@ int store_record_body(
 static int check_row(
 	struct store *store, sqlite3_stmt *s, int64_t seq, char *previous, struct error *err)
 {
-	const struct store_record record = {
-		text_at(s, 2), text_at(s, 3), text_at(s, 4), text_at(s, 6)};
+	const struct store_record record = {.student = text_at(s, 2),
+		.digest = text_at(s, 3),
+		.status = text_at(s, 4),
+		.body = text_at(s, 6)};
 	char hash[HASH_HEX_SIZE];
 
 	if (sqlite3_column_int64(s, 0) != seq)

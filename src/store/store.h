@@ -84,6 +84,10 @@ int store_job_release(struct store *store, int64_t run, const struct store_claim
 struct store_record {
 	const char *student, *digest, *status;
 	const char *body;
+	/* of one that is there: when it was added, its place in the chain, and how many of the run
+	 * the student has with this one */
+	const char *time, *previous, *hash;
+	unsigned attempt;
 };
 /* Commit the record and the job's end. -ESTALE: the claim does not hold any more. */
 int store_job_commit(struct store *store, int64_t run, const struct store_claim *claim,

@@ -4,6 +4,7 @@
 import contextlib
 import csv
 import fcntl
+import hashlib
 import json
 import os
 import pty
@@ -184,7 +185,15 @@ def test_json(hw: Class) -> None:
     assert done.stderr == b"" and done.returncode == ATTENTION
     assert {r["student"] for r in lines[:-1]} == {"right", "wrong", "empty"}
     assert lines[-1]["summary"]["graded"] == 2 and lines[-1]["summary"]["complete"]
-    assert sorted(lines[:-1], key=lambda r: r["student"]) == hw.records()
+    records = hw.records()
+    chain = {r.pop("hash"): r.pop("previous") for r in records}
+    assert len(chain) == 3 and set(chain.values()) < {"", *chain}
+    assert {(r.pop("attempt"), r.pop("recorded")[:2]) for r in records} == {(1, "20")}
+    assert sorted(lines[:-1], key=lambda r: r["student"]) == records
+    right = next(r for r in records if r["student"] == "right")
+    digest = hashlib.sha256(b"1\n").hexdigest()
+    assert right["tests"][0]["answer_digest"] == digest
+    assert right["limits"]["wall_ms"] == 2000 and right["started"].endswith("Z")
 
 
 def test_quiet(hw: Class) -> None:

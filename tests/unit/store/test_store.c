@@ -66,7 +66,8 @@ static int claim(struct store_claim *out)
 
 static int commit(const struct store_claim *c, const char *status, const char *body)
 {
-	const struct store_record record = {c->student, c->digest, status, body};
+	const struct store_record record = {
+		.student = c->student, .digest = c->digest, .status = status, .body = body};
 
 	return store_job_commit(store, run, c, &record, NULL);
 }
@@ -237,7 +238,8 @@ static void test_only(void **state)
 
 static void test_rejected(void **state)
 {
-	struct store_record r = {"a", "d", "rejected", "{1}"};
+	struct store_record r = {
+		.student = "a", .digest = "d", .status = "rejected", .body = "{1}"};
 
 	assert_int_equal(store_record_put(store, run, &r, NULL), 0);
 	assert_int_equal(store_record_put(store, run, &r, NULL), 0);
@@ -306,7 +308,10 @@ static void test_chain(void **state)
 
 	for (int i = 0; i < 5; i++) {
 		char name[8];
-		struct store_record r = {name, "d", "rejected", "{\"score\":1}"};
+		struct store_record r = {.student = name,
+			.digest = "d",
+			.status = "rejected",
+			.body = "{\"score\":1}"};
 
 		text_format(name, sizeof(name), "s%d", i);
 		assert_int_equal(store_record_put(store, run, &r, NULL), 0);
