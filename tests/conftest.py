@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from serving import LOGS, said
 from support import (
     BUILD,
     PROGRAM,
@@ -50,10 +51,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(folder)
 
 
+# how much each server had said when the test began
+logged = pytest.StashKey[dict[str, int]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[logged] = {home: os.fstat(log.fileno()).st_size for home, log in LOGS.items()}
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, None]:
     outcome = yield
     report = outcome.get_result()
+    if report.failed:  # why is often known to the server or a monitor only
+        for home, text in said(item.stash.get(logged, {})):
+            report.sections.append((f"server and monitors of {home}, {report.when}", text))
     must_run = any(item.get_closest_marker(mark) for mark in MUST_RUN)
     if os.environ.get("SEALMARK_CHECK") and report.skipped and must_run:
         report.outcome = "failed"

@@ -12,10 +12,11 @@ import sqlite3
 import struct
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from support import PROGRAM, real_home, wait_until
 
@@ -38,6 +39,20 @@ class Answer:
     def code(self) -> str | None:
         """The error's code, if it is one."""
         return self.json.get("error", {}).get("code")
+
+
+# What all servers of this run, and the monitors below them, have said. The files have no names, so
+# they outlive their servers and nothing has to remove them.
+LOGS: dict[str, IO[bytes]] = {}
+
+
+def said(since: dict[str, int], most: int = 16384) -> Iterator[tuple[str, str]]:
+    """What servers and monitors have said after these positions, by home, as much as is of use."""
+    for home, log in LOGS.items():
+        size = os.fstat(log.fileno()).st_size
+        begin = max(since.get(home, 0), size - most)
+        if text := os.pread(log.fileno(), size - begin, begin).decode("utf-8", "replace"):
+            yield home, text
 
 
 @dataclass
@@ -72,10 +87,12 @@ class Server:
 
     def start(self, *more: str) -> None:
         """Starts it on any free port and waits until it says where it listens."""
+        log = LOGS.setdefault(str(self.home), tempfile.TemporaryFile("ab"))  # noqa: SIM115
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "--listen", "127.0.0.1:0", *self.spares, *self.options, *more],
-            env=self.environment(),
+            env={**self.environment(), "SEALMARK_LOG": "debug"},
             stdout=subprocess.PIPE,
+            stderr=log,
             text=True,
         )
         assert self.process.stdout

@@ -15,6 +15,7 @@
 #define END_MS        10000
 #define ACTIVE_MS     1000 /* lastActiveAt is at most so much too early */
 #define STOP_MS       40000
+#define LOOK_MS       1000  /* nobody tells of a keeper that was killed: who waits looks itself */
 #define START_GONE_MS 60000 /* a start that left no trace for that long has failed */
 
 /* --- records whose machines this process starts --- */
@@ -383,9 +384,11 @@ int life_wait(struct api_server *server, struct store_sandbox *record,
 	const void *context, int64_t ms, struct error *err)
 {
 	int64_t deadline = clock_deadline_ms(ms);
-	struct timespec until = {deadline / 1000, deadline % 1000 * 1000000};
+	struct timespec until;
 	uint64_t seen;
-	int waited = 0, r;
+	bool over = false;
+	int64_t next;
+	int r;
 
 	for (;;) {
 		pthread_mutex_lock(&server->lock);
@@ -394,12 +397,16 @@ int life_wait(struct api_server *server, struct store_sandbox *record,
 		r = reload(server, record, err);
 		if (!r)
 			r = life_settle(server, record, err);
-		if (r || waited || settled(record, context))
+		if (r || over || settled(record, context))
 			return r;
+		next = clock_deadline_ms(LOOK_MS);
+		next = next < deadline ? next : deadline;
+		until = (struct timespec){next / 1000, next % 1000 * 1000000};
 		pthread_mutex_lock(&server->lock);
-		while (!waited && server->changes == seen && !server->stopping)
-			waited = pthread_cond_timedwait(&server->changed, &server->lock, &until);
-		waited = waited || server->stopping;
+		while (server->changes == seen && !server->stopping &&
+			!pthread_cond_timedwait(&server->changed, &server->lock, &until))
+			;
+		over = clock_ms() >= deadline || server->stopping;
 		pthread_mutex_unlock(&server->lock);
 	}
 }

@@ -411,6 +411,9 @@ static int64_t look_at(struct api_server *server, const char *id)
 		r = sandbox_attach(server->home, record.machine, ATTACH_MS, &s, &err);
 	if (!r)
 		r = see(server, id, s, &err);
+	/* a keeper that was killed tells nobody: this is who finds it out when no one asks */
+	if (r == -ENODEV && life_settle(server, &record, &err))
+		log_error("sandbox %s: %s", id, error_message(&err));
 	store_sandbox_fini(&record);
 	if (!r)
 		r = store_sandbox_get(server->store, NULL, id, &record, &err);

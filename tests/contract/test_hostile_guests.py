@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-from serving import Server
+from serving import Answer, Server
 from support import wait_until
 
 # Root takes the agent's channel and stops the agent; NAME, FRAME and the channel are then its own.
@@ -73,10 +73,14 @@ def test_a_list_without_end_is_given_up(server: Server, sandbox: str) -> None:
     other = server.create()
     become_the_agent(server, other, LIST_WITHOUT_END)
     path = f"/v1/sandboxes/{other}/files/list?path=/tmp"
-    # at first the agent itself still answers
-    wait_until(lambda: server.ask("GET", path).status != 200, "the guest to take over")
-    answer = server.ask("GET", path)
-    assert answer.status == 400, answer.body
+
+    def not_the_agent() -> Answer | None:
+        """Its answer; at first the agent itself still answers."""
+        answer = server.ask("GET", path)
+        return answer if answer.status != 200 else None
+
+    answer = wait_until(not_the_agent, "the guest to take over")
+    assert answer and answer.status == 400, answer.body
     assert "too many long names" in answer.json["error"]["message"]
     assert server.run(sandbox, "echo well")["stdout"] == "well\n"
     assert server.ask("DELETE", f"/v1/sandboxes/{other}").status == 200

@@ -102,6 +102,22 @@ def test_a_server_that_ends_leaves_nothing_of_a_killed_keeper(
     assert not (server.home / "sandboxes" / box).exists()
 
 
+def test_a_killed_keeper_is_noticed_when_nobody_asks(own_server: Callable[..., Server]) -> None:
+    """Who waited for its end, and what it cost, once learned of it a minute later."""
+    server = own_server()
+    box = server.create(memoryMiB=128)
+    os.kill(server.keeper(box)[0], signal.SIGKILL)
+
+    def reason() -> str | None:
+        with sqlite3.connect(server.home / "sealmark.db", timeout=60) as db:
+            row = db.execute("SELECT stop_reason FROM sandbox WHERE id = ?", (box,)).fetchone()
+        db.close()
+        return row[0]
+
+    # all records are looked at once a minute in any case; this is sooner
+    assert wait_until(reason, "its record to say so", 50) == "host_lost"
+
+
 def test_stopped_while_it_starts(own_server: Callable[..., Server]) -> None:
     server = own_server()
     for _ in range(5):

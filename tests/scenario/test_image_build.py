@@ -64,7 +64,9 @@ def test_a_step_that_fails(sealmark: Sealmark, build_image: Build) -> None:
     script = 'exec "*/.build/driver" stderr "no such package\\n" exit 10\n'
     done = build_image("course", "apt: [nonsuch]\n", script=script)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == b"sealmark: image course: no such package"
+    assert done.stderr.splitlines()[-1] == (
+        b"sealmark: image course: no such package (sealmark image logs course)"
+    )
     assert states(sealmark) == ["failed"]
     assert not (sealmark.home / "images" / "course").exists()
     assert b"no such package" in sealmark.run("image", "logs", "course").stdout
