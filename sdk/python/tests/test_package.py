@@ -406,3 +406,42 @@ def test_a_create_with_a_key_of_its_own_can_be_had_again(scripted: Scripted) -> 
         with pytest.raises(KeyboardInterrupt):
             runtime.sandboxes.get_or_create("name")
     scripted.check()
+
+
+def test_a_command_that_is_interrupted_is_ended(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one without callbacks, whose output nobody has asked to follow."""
+    lines = [{"type": "start", "processId": "p1"}, {"type": "stdout", "data": "x", "offset": 0}]
+    path = "/v1/sandboxes/b1"
+    body = {"command": "x", "timeoutMs": 60_000, "stream": True}
+    kill = {"method": "POST", "path": f"{path}/processes/p1:signal", "body": {"signal": "SIGKILL"}}
+    scripted.begin(
+        [
+            {
+                "request": {"method": "POST", "path": f"{path}:exec", "body": body},
+                "answer": {"lines": lines, "endless": True},
+            },
+            {"request": kill, "answer": {"json": {}}},
+        ]
+    )
+
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Collector, "_keep", interrupted)
+    with sealmark.Runtime("k", scripted.url) as runtime, pytest.raises(KeyboardInterrupt):
+        sandbox(runtime).exec("x")
+    scripted.check()
+
+
+def test_a_terminal_of_a_process_has_a_size_in_either_guise(scripted: Scripted) -> None:
+    path = "/v1/sandboxes/b1/processes"
+    body = {"command": "x", "pty": {"cols": 80, "rows": 24}}
+    request = {"method": "POST", "path": path, "body": body}
+    scripted.begin([{"request": request, "answer": {"json": {"id": "p1"}}, "times": 2}])
+    with sealmark.Runtime("k", scripted.url) as runtime:
+        box = sandbox(runtime)
+        box.spawn("x", pty=(80, 24))
+        box.spawn("x", pty={"cols": 80, "rows": 24})
+    scripted.check()

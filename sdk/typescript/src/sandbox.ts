@@ -84,6 +84,14 @@ export class Sandbox {
     return new Runtime({ apiKey, baseUrl, authUrl, timeoutMs, maxRetries, fetch }).sandboxes.create(rest);
   }
 
+  /**
+   * One that is there, by its id, with a client of its own. At the end of a block it is stopped, not
+   * removed. Throws NotFoundError.
+   */
+  static connect(sandboxId: string, options: RuntimeOptions = {}): Promise<Sandbox> {
+    return new Runtime(options).sandboxes.get(sandboxId);
+  }
+
   get id(): string {
     return text(this.info, "id");
   }

@@ -48,7 +48,7 @@ class AsyncTerminal:
         """The record of its process once that has ended."""
 
     @staticmethod
-    async def open(
+    async def _open(
         transport: AsyncTransport,
         sandbox_id: str,
         *,

@@ -84,7 +84,7 @@ class Files:
             "GET", f"{self._base}/files/content", query={"path": remote_path(path)}, accept=BYTES
         )
 
-    def write(self, path: RemotePath, data: Data, *, mode: int | None = None) -> None:
+    def write(self, path: RemotePath, data: Data, mode: int | None = None) -> None:
         """Writes a file whole or not at all, and the folders above it.
 
         `mode` is 0o644 if the file is new and nothing is given. More than 1 MiB goes up in

@@ -100,6 +100,25 @@ class Sandbox:
         box._owns_transport = True
         return box
 
+    @staticmethod
+    def connect(
+        sandbox_id: str, *, api_key: str | None = None, base_url: str | None = None
+    ) -> Sandbox:
+        """One that is there, by its id, with a client of its own, as `create` makes it.
+
+        At the end of a block it is stopped, not removed. Raises NotFoundError.
+        """
+        from ._runtime import Runtime
+
+        runtime = Runtime(api_key, base_url)
+        try:
+            box = runtime.sandboxes.get(sandbox_id)
+        except BaseException:
+            runtime.close()
+            raise
+        box._owns_transport = True
+        return box
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self.id!r}, state={self.state!r})"
 
@@ -329,13 +348,14 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         stdin: Data | Literal["pipe"] | None = None,
         timeout_ms: int | None = None,
-        pty: tuple[int, int] | None = None,
+        pty: tuple[int, int] | Mapping[str, int] | None = None,
         user: User | None = None,
     ) -> Process:
         """Starts a process that runs on by itself.
 
-        `stdin="pipe"` keeps its input open for `write`; `pty=(columns, rows)` gives it a
-        terminal. Without `timeout_ms` it may run as long as the lease.
+        `stdin="pipe"` keeps its input open for `write`; `pty=(columns, rows)`, or
+        `{"cols": columns, "rows": rows}`, gives it a terminal. Without `timeout_ms` it may run
+        as long as the lease.
         """
         body = command_body(
             command,
@@ -348,7 +368,10 @@ class Sandbox:
         if stdin == "pipe":
             body["stdinMode"] = "pipe"
         if pty is not None:
-            body["pty"] = {"cols": pty[0], "rows": pty[1]}
+            size = (
+                pty if isinstance(pty, Mapping) else dict(zip(("cols", "rows"), pty, strict=True))
+            )
+            body["pty"] = dict(size)
         info = self._transport.json(change("POST", self._path("/processes"), body))
         return Process(self._transport, self.id, info)
 
@@ -375,7 +398,7 @@ class Sandbox:
         It is a context manager, whose end hangs the shell up. Raises NotFoundError,
         ConflictError (`sandbox_stopped`, ...), ConnectionError.
         """
-        return Terminal.open(
+        return Terminal._open(
             self._transport,
             self.id,
             cols=cols,

@@ -48,7 +48,7 @@ class Terminal:
         """The record of its process once that has ended."""
 
     @staticmethod
-    def open(
+    def _open(
         transport: Transport,
         sandbox_id: str,
         *,
