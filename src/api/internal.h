@@ -214,7 +214,8 @@ struct api_server {
 	pthread_t money;
 	bool counting;
 	int money_fd;
-	int lock_fd; /* the store is this server's as long as it is open */
+	struct request *bodies; /* that are large */
+	int lock_fd;            /* the store is this server's as long as it is open */
 };
 
 struct request {
@@ -228,6 +229,8 @@ struct request {
 	struct store_api_key key;
 	struct buffer body;
 	bool refused;
+	uint64_t held; /* of what bodies may take together, under the server's lock */
+	struct request *next_body;
 	bool cut;            /* its connection ends with the answer */
 	char share[ID_SIZE]; /* its share of server->rate or strangers, "" when it has none */
 
@@ -303,6 +306,12 @@ void rate_leave(struct rate *rate, const char *key);
 /* replay.c: false when the answer is there already. */
 bool replay_begin(struct request *q);
 void replay_end(struct request *q);
+
+/* bodies.c: may a body grow to `length` of the `most` that it can have? */
+bool body_grows(struct request *q, uint64_t length, uint64_t most);
+void body_done(struct request *q);
+/* Is a document of JSON small enough to be parsed, by the number of its values? */
+bool body_is_modest(const void *bytes, size_t count);
 
 /* framing.c: can the head be read in one way only? Else answers. */
 bool framing_is_clear(struct request *q);

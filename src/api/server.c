@@ -51,6 +51,7 @@ static void request_free(struct request *q)
 		MHD_destroy_response(q->response);
 	if (q->upgrade)
 		q->upgrade_free(q->upgrade);
+	body_done(q);
 	json_decref(q->json);
 	json_decref(q->query);
 	json_decref(q->answer);
@@ -117,6 +118,16 @@ static uint64_t body_most(const struct request *q)
 	if (q->route && q->route->bytes_most)
 		return q->route->bytes_most;
 	return q->route && is_stranger(q) ? STRANGER_MOST : API_JSON_MOST;
+}
+
+/* what its head says that the body has, or what it may have */
+static uint64_t announced(const struct request *q)
+{
+	const char *length =
+		MHD_lookup_connection_value(q->connection, MHD_HEADER_KIND, "Content-Length");
+	uint64_t size;
+
+	return length && text_u64(length, &size) == 0 ? size : body_most(q);
 }
 
 static void answer_too_large(struct request *q)
@@ -186,6 +197,10 @@ static void take_json(struct request *q, json_t *issues)
 
 	if (buffer_length(&q->body) == 0) {
 		q->json = json_object();
+	} else if (!body_is_modest(buffer_bytes(&q->body), buffer_length(&q->body))) {
+		json_array_append_new(
+			issues, json_pack("{ss ss}", "path", "", "message", "has too many values"));
+		return;
 	} else {
 		q->json = json_loadb((const char *)buffer_bytes(&q->body), buffer_length(&q->body),
 			JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
@@ -259,6 +274,11 @@ static bool take_body(struct request *q, const char *bytes, size_t count)
 	if (!q->refused && buffer_length(&q->body) + count > body_most(q)) {
 		buffer_clear(&q->body);
 		answer_too_large(q);
+		q->refused = true;
+	}
+	if (!q->refused && !body_grows(q, buffer_length(&q->body) + count, announced(q))) {
+		buffer_clear(&q->body);
+		answer_error(q, API_BUSY, NULL, "Too many large requests are under way.");
 		q->refused = true;
 	}
 	if (q->refused) {

@@ -150,3 +150,14 @@ def test_heads_of_two_meanings(fresh: Callable[..., Server], lines: str) -> None
     assert got.startswith(b"HTTP/1.1 400 "), got
     assert got.count(b"HTTP/1.1 ") == 1, got
     assert server.ask("GET", "/v1/sandboxes?includeStopped=true").json["data"] == []
+
+
+def test_documents_of_many_values(fresh: Callable[..., Server]) -> None:
+    """4 MiB of "[]," took 180 MB of the server, each time."""
+    server = fresh()
+    answer = server.ask("POST", "/v1/sandboxes", b'{"labels":[' + b"[]," * 1_300_000 + b"[]]}")
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert answer.json["error"]["details"]["issues"][0]["message"] == "has too many values"
+    commas = {"command": "," * 100_000}  # a text is one value
+    answer = server.ask("POST", "/v1/sandboxes/x:exec", commas)
+    assert answer.status == 404, answer.body
