@@ -234,7 +234,12 @@ static void add_test(json_t *entry, const json_t *test)
 	count_up(json_object_get(entry, "answers"), first && *first ? first : verdict);
 }
 
-/* An array with an object for each test, in their order. */
+static bool is_graded(const json_t *record)
+{
+	return strcmp(json_text(record, "status"), "graded") == 0;
+}
+
+/* An array with an object for each test, in their order; of submissions that were graded. */
 static json_t *count_tests(const json_t *records)
 {
 	json_t *tests = json_array(), *by_id = json_object();
@@ -242,6 +247,8 @@ static json_t *count_tests(const json_t *records)
 	size_t i, k;
 
 	json_array_foreach (records, i, record) {
+		if (!is_graded(record))
+			continue;
 		json_array_foreach (json_object_get(record, "tests"), k, test)
 			add_test(entry_of(tests, by_id, json_text(test, "id")), test);
 	}
@@ -293,10 +300,13 @@ static bool is_passed_by_none(const json_t *test)
 
 static void put_tests(const json_t *records, const json_t *tests)
 {
-	const json_t *test;
-	size_t i;
+	const json_t *record, *test;
+	size_t graded = 0, i;
 
-	printf("%zu submissions, %zu tests\n", json_array_size(records), json_array_size(tests));
+	json_array_foreach (records, i, record)
+		graded += is_graded(record);
+	printf("%zu submissions, %zu of them graded, with %zu tests\n", json_array_size(records),
+		graded, json_array_size(tests));
 	json_array_foreach (tests, i, test) {
 		printf("%4zu.  ", i + 1);
 		remote_put(stdout, json_text(test, "id"));

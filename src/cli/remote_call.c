@@ -94,9 +94,34 @@ static void add_issues(const json_t *error, const char *message, struct buffer *
 	}
 }
 
+/* The server's hints are for programs: where a person at a terminal would do it in another way. */
+static const char *hint_of(const json_t *error)
+{
+	static const struct {
+		const char *code, *hint;
+	} hints[] = {
+		{"unauthorized",
+			"Log in (sealmark login URL), or set SEALMARK_API_KEY to a key of this "
+			"server; on its host, sealmark keys create makes one"},
+		{"image_not_found", "sealmark image ls lists what there is"},
+		{"sandbox_paused", "Wake it with sealmark sandbox wake"},
+		{"sandbox_stopped", "Create another; sealmark sandbox get says why it stopped"},
+		{"sandbox_not_ready", "Wait with sealmark sandbox get --wait-for running"},
+		{"name_taken", "With --reuse the one of that name is taken"},
+		{"is_a_directory", "sealmark sandbox cp takes folders"},
+	};
+	const char *code = json_text(error, "code");
+
+	for (size_t i = 0; i < ARRAY_SIZE(hints); i++) {
+		if (strcmp(hints[i].code, code) == 0)
+			return hints[i].hint;
+	}
+	return json_text(error, "hint");
+}
+
 int remote_error(const json_t *error, long status, const char *about, struct error *err)
 {
-	const char *hint = json_text(error, "hint"), *code = json_text(error, "code");
+	const char *hint = hint_of(error), *code = json_text(error, "code");
 	const char *request = json_text(error, "requestId");
 	const char *message = json_text(error, "message");
 	struct buffer text = {0};

@@ -61,7 +61,7 @@ def test_a_test_that_nobody_passed_is_named(graded: Graded) -> None:
 
 def test_each_test_with_what_went_wrong(graded: Graded) -> None:
     text = graded.show()
-    assert text.startswith("5 submissions, 2 tests\n")
+    assert text.startswith("5 submissions, 5 of them graded, with 2 tests\n")
     assert "   1.  01  passed by 2 of 5\n" in text
     assert "   2.  02  passed by 0 of 5: is the test right?\n       2 x " in text
     sums = {test["id"]: test for test in json.loads(graded.show("--json"))}
