@@ -196,68 +196,70 @@ static int rm_here(
 
 /* --- on a server, when one is in use --- */
 
-static int run_versions(
-	const void *options, const char *const *operands, size_t count, struct error *err)
+static int versions_there(
+	struct remote *r, const char *const *operands, bool json, struct error *err)
 {
-	const struct version_options *o = options;
+	return remote_image_ls(r, operands[0], json, err);
+}
+
+static int tag_there(struct remote *r, const char *const *operands, bool json, struct error *err)
+{
+	return remote_image_tag(r, operands[0], operands[1], true, err);
+}
+
+static int untag_there(struct remote *r, const char *const *operands, bool json, struct error *err)
+{
+	return remote_image_tag(r, operands[0], operands[1], false, err);
+}
+
+static int logs_there(struct remote *r, const char *const *operands, bool json, struct error *err)
+{
+	return remote_image_logs(r, operands[0], json, err);
+}
+
+static int rm_there(struct remote *r, const char *const *operands, bool json, struct error *err)
+{
+	return remote_image_rm(r, operands, err);
+}
+
+enum verb { VERSIONS, TAG, UNTAG, LOGS, RM };
+
+static const struct {
+	int (*here)(
+		const void *options, const char *const *operands, size_t count, struct error *err);
+	int (*there)(struct remote *r, const char *const *operands, bool json, struct error *err);
+} verbs[] = {
+	[VERSIONS] = {versions_here, versions_there},
+	[TAG] = {tag_here, tag_there},
+	[UNTAG] = {untag_here, untag_there},
+	[LOGS] = {logs_here, logs_there},
+	[RM] = {rm_here, rm_there},
+};
+
+static int run(enum verb verb, const struct version_options *o, const char *const *operands,
+	size_t count, struct error *err)
+{
 	struct remote *r;
 	int status = remote_open_where(&o->where, &r, err);
 
 	if (status)
 		return status;
-	return r ? remote_image_ls(r, operands[0], o->where.remote.json, err)
-		 : versions_here(options, operands, count, err);
+	return r ? verbs[verb].there(r, operands, o->where.remote.json, err)
+		 : verbs[verb].here(o, operands, count, err);
 }
 
-static int run_tag(
-	const void *options, const char *const *operands, size_t count, struct error *err)
-{
-	const struct version_options *o = options;
-	struct remote *r;
-	int status = remote_open_where(&o->where, &r, err);
-
-	if (status)
-		return status;
-	return r ? remote_image_tag(r, operands[0], operands[1], true, err)
-		 : tag_here(options, operands, count, err);
-}
-
-static int run_untag(
-	const void *options, const char *const *operands, size_t count, struct error *err)
-{
-	const struct version_options *o = options;
-	struct remote *r;
-	int status = remote_open_where(&o->where, &r, err);
-
-	if (status)
-		return status;
-	return r ? remote_image_tag(r, operands[0], operands[1], false, err)
-		 : untag_here(options, operands, count, err);
-}
-
-static int run_logs(
-	const void *options, const char *const *operands, size_t count, struct error *err)
-{
-	const struct version_options *o = options;
-	struct remote *r;
-	int status = remote_open_where(&o->where, &r, err);
-
-	if (status)
-		return status;
-	return r ? remote_image_logs(r, operands[0], o->where.remote.json, err)
-		 : logs_here(options, operands, count, err);
-}
-
-static int run_rm(const void *options, const char *const *operands, size_t count, struct error *err)
-{
-	const struct version_options *o = options;
-	struct remote *r;
-	int status = remote_open_where(&o->where, &r, err);
-
-	if (status)
-		return status;
-	return r ? remote_image_rm(r, operands, err) : rm_here(options, operands, count, err);
-}
+/* a command's function is not told which command it is */
+#define RUN(name, verb)                                                                            \
+	static int name(                                                                           \
+		const void *options, const char *const *operands, size_t count, struct error *err) \
+	{                                                                                          \
+		return run(verb, options, operands, count, err);                                   \
+	}
+RUN(run_versions, VERSIONS)
+RUN(run_tag, TAG)
+RUN(run_untag, UNTAG)
+RUN(run_logs, LOGS)
+RUN(run_rm, RM)
 
 static const struct cli_option where_options[] = {
 	REMOTE_WHERE_OPTIONS(struct version_options),
