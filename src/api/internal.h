@@ -342,7 +342,7 @@ struct stream_source {
 /* The response, for headers of its own; NULL when it could not be made (an answer is set). */
 struct MHD_Response *stream_answer(struct request *q, const struct stream_source *source);
 
-/* life.c */
+/* life.c, and what handlers need of it in life_attach.c */
 /* The record of q's first parameter, brought up to date with what is true; else answers. */
 bool life_find(struct request *q, struct store_sandbox *out);
 /* Bring a record up to date; it may be read again afterwards. */
@@ -370,6 +370,7 @@ struct sandbox *life_attach(struct request *q, struct store_sandbox *record);
 struct sandbox *life_attach_as_it_is(struct request *q, struct store_sandbox *record);
 /* The state in which it is, for life_wait(). */
 bool life_has_begun(const struct store_sandbox *record, const void *context);
+bool life_has_ended(const struct store_sandbox *record, const void *context);
 /* Turn what a call on it answered into an answer. `path`: it was about a file. */
 void life_failure(struct request *q, const struct store_sandbox *record, int r,
 	const struct error *err, bool file);
