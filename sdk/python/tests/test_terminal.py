@@ -6,8 +6,10 @@ import threading
 import time
 from collections import deque
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from scripting import Scripted
 
 import sealmark
 from sealmark._frames import BINARY, Frames, Message, frame, masked
+from sealmark._sync import _socket
 
 READY = {"json": {"type": "ready", "processId": "p1"}}
 GOODBYE: list[dict[str, Any]] = [{"hears": {"close": 1000}}, {"close": 1000}]
@@ -166,3 +169,37 @@ def test_an_error_in_the_block_hangs_up_and_is_what_is_seen(scripted: Scripted) 
         with pytest.raises(ZeroDivisionError), box.terminal():
             raise ZeroDivisionError
     scripted.check()
+
+
+class Pinging:
+    """The connection of a server with nothing to say for a thousand half minutes."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pings = 1000
+        self.waits: set[float] = set()
+        self.pongs = 0
+
+    def read(self, most: int, timeout: float) -> bytes:
+        self.now += 30
+        self.waits.add(timeout)
+        self.pings -= 1
+        return b"\x89\x01p" if self.pings >= 0 else b"\x82\x01x"
+
+    def write(self, data: bytes, timeout: float) -> None:
+        self.pongs += 1
+
+
+def test_a_server_that_pings_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that nobody types to for an hour is not given up."""
+    stream = Pinging()
+    monkeypatch.setattr(_socket, "time", SimpleNamespace(monotonic=lambda: stream.now))
+    socket = _socket.Socket(httpx.Response(101, extensions={"network_stream": stream}), 60)
+    assert socket.receive(None) == Message("binary", b"x")
+    assert (stream.pongs, stream.waits) == (1000, {_socket.SILENCE_S})
+    # a wait that is limited is over in its time, pings or no pings
+    stream.pings = 1000
+    with pytest.raises(sealmark.ConnectionError) as late:
+        socket.receive(90)
+    assert late.value.code == "timeout"
+    assert stream.pings == 997

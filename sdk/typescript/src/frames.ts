@@ -36,7 +36,7 @@ export interface Message {
 /** Messages in and out, whatever carries them. */
 export interface Messages {
   readonly closed: boolean;
-  receive(timeoutMs: number): Promise<Message | null>;
+  receive(timeoutMs: number | null): Promise<Message | null>;
   send(opcode: number, data: Uint8Array): Promise<void>;
   close(): Promise<void>;
 }

@@ -7,8 +7,6 @@ import { type Data, dataBytes, parseJson, segment } from "./protocol.js";
 import { optionalInteger, optionalText, text } from "./records.js";
 import type { Transport } from "./transport.js";
 
-/** A server that is there says so every half minute. */
-const SILENCE_MS = 180_000;
 const WRITE_BYTES = 65_536;
 const SIZE_MOST = 4096;
 const COLS = 80;
@@ -122,7 +120,7 @@ export class Terminal {
    */
   async recv(options: { timeoutMs?: number | undefined } = {}): Promise<Uint8Array | null> {
     while (!this.info) {
-      const message = await this.#socket.receive(options.timeoutMs ?? SILENCE_MS);
+      const message = await this.#socket.receive(options.timeoutMs ?? null);
       if (this.#socket.closed) return null;
       if (!message || message.kind === "close") {
         throw new ConnectionError(`The terminal of process ${this.processId} was cut off.`, {

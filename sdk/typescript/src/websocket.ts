@@ -6,6 +6,8 @@ import { setTimeout as after } from "node:timers/promises";
 import { ConnectionError, type SealmarkError } from "./errors.js";
 import { frame, Frames, goodbye, type Message, type Messages, PONG } from "./frames.js";
 
+/** A server that is there sends a ping every half minute. */
+const SILENCE_MS = 180_000;
 /** How long the other side may take to say goodbye too. */
 const GOODBYE_MS = 5_000;
 /** Beyond it pings are not answered: who sends so many does not read. */
@@ -34,23 +36,20 @@ export class MessageSocket implements Messages {
 
   /**
    * The next text, piece of bytes or goodbye; null when there is nothing more to come. Throws
-   * ConnectionError: `timeout` after so long, and it can be read further.
+   * ConnectionError: `timeout` after so long, and it can be read further. Without a time it waits as
+   * long as there is a sign of life.
    */
-  async receive(timeoutMs: number): Promise<Message | null> {
-    const timer = new AbortController();
-    const late = after(timeoutMs, true, { signal: timer.signal }).catch(() => false);
-    try {
-      while (!this.closed) {
-        const message = this.#messages.shift();
-        if (message) return message;
-        if (this.#failure) throw this.#failure;
-        if (this.#parted) return null;
-        if (await Promise.race([this.#more().then(() => false), late])) throw tooLate(timeoutMs);
-      }
-      return null;
-    } finally {
-      timer.abort();
+  async receive(timeoutMs: number | null): Promise<Message | null> {
+    const deadline = timeoutMs === null ? null : performance.now() + timeoutMs;
+    while (!this.closed) {
+      const message = this.#messages.shift();
+      if (message) return message;
+      if (this.#failure) throw this.#failure;
+      if (this.#parted) return null;
+      const left = deadline === null ? SILENCE_MS : Math.max(0, deadline - performance.now());
+      if (!(await within(left, this.#more()))) throw tooLate(timeoutMs ?? SILENCE_MS);
     }
+    return null;
   }
 
   /** Reads once, whoever waits for it. */
@@ -111,6 +110,17 @@ export class MessageSocket implements Messages {
       this.#messages.length = 0; // nobody wants it any more
       await this.#more();
     }
+  }
+}
+
+/** Whether it is done in that time. */
+async function within(ms: number, work: Promise<void>): Promise<boolean> {
+  const timer = new AbortController();
+  const late = after(ms, false, { signal: timer.signal }).catch(() => false);
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    timer.abort();
   }
 }
 

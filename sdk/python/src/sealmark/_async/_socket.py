@@ -17,6 +17,7 @@ from ._wait import Lock, if_free
 
 READ_BYTES = 65536
 LEAST_S = 0.001  # no time at all would be a socket that never waits
+SILENCE_S = 180.0  # a server that is there sends a ping every half minute
 GOODBYE_S = 5.0  # how long the other side may take to say it too
 
 
@@ -44,16 +45,18 @@ class AsyncSocket:
         self._parted = False  # the other side has said goodbye, or is gone
         self.closed = False
 
-    async def receive(self, timeout: float) -> Message | None:
+    async def receive(self, timeout: float | None) -> Message | None:
         """The next text, piece of bytes or goodbye; None when there is nothing more to come.
 
         Raises ConnectionError: `timeout` after so many seconds, and it can be read further.
+        Without a timeout it waits as long as there is a sign of life.
         """
         return None if self.closed else await self._next(timeout)
 
-    async def _next(self, timeout: float) -> Message | None:
-        deadline = time.monotonic() + timeout
-        left = max(timeout, LEAST_S)
+    async def _next(self, timeout: float | None) -> Message | None:
+        patience = SILENCE_S if timeout is None else timeout
+        deadline = time.monotonic() + patience
+        left = max(patience, LEAST_S)
         while True:
             while self._messages:
                 message = self._messages.popleft()
@@ -67,8 +70,8 @@ class AsyncSocket:
             if self._parted:
                 return None
             if left <= 0:
-                raise _too_late(timeout)
-            data = await self._read(left, timeout)
+                raise _too_late(patience)
+            data = await self._read(left, patience)
             if not data:
                 self._parted = True
                 return None
@@ -76,7 +79,7 @@ class AsyncSocket:
                 self._messages.extend(self._frames.feed(data))
             except ConnectionError as error:
                 self._failure = error
-            left = deadline - time.monotonic()
+            left = SILENCE_S if timeout is None else deadline - time.monotonic()
 
     async def _read(self, left: float, timeout: float) -> bytes:
         self._reading = True

@@ -15,7 +15,6 @@ from .._records import Json, optional_integer, optional_text, text
 from ._socket import AsyncSocket
 from ._transport import AsyncTransport
 
-SILENCE_S = 180.0  # a server that is there says so every half minute
 WRITE_BYTES = 65536
 SIZE_MOST = 4096
 COLS, ROWS = 80, 24
@@ -130,7 +129,7 @@ class AsyncTerminal:
         it ends the terminal.
         """
         while self.info is None:
-            message = await self._socket.receive(SILENCE_S if timeout is None else timeout)
+            message = await self._socket.receive(timeout)
             if self._socket.closed:
                 return None
             if message is None or message.kind == "close":
