@@ -621,8 +621,10 @@ def test_names_of_the_students_choice_share_nothing() -> None:
                 def test_named_by_student(self):
                     for name in (hw.choose("/proc/self/cwd/"), os.path.dirname(__file__) + "/"):
                         with self.assertRaises(PermissionError):
-                            open(hw.choose(name + "answers.txt")).close()
-                    with self.assertRaises(PermissionError): open(hw.answers()).close()
+                            open(hw.choose(name + "hidden.txt")).close()
+                    with self.assertRaises(PermissionError): open(hw.hidden()).close()
+                    self.assertEqual(hw.read("given.txt"), "g")
+                    with open(hw.choose("giv" + "en.txt")) as f: self.assertEqual(f.read(), "g")
                     with open("answers.txt") as f: self.assertEqual(f.read(), "42")
                 def test_nested(self):
                     hw.read(hw.nested())
@@ -648,6 +650,8 @@ def test_names_of_the_students_choice_share_nothing() -> None:
             """,
         **{f"{name}.txt": name[0] for name in ("callback", "computed", "nested", "part")},
         "in_a_list.txt": "l",
+        "given.txt": "g",
+        "hidden.txt": "h",
         "answers.txt": "42",
     }
     student = """
@@ -660,7 +664,7 @@ def read(name):
     return peek(name)
 def listing(): return os.listdir(".")
 def nested(): return "nested.txt"
-def answers(): return "answers.txt"
+def hidden(): return "hidden.txt"
 def choose(text): return text
 def each(function): function("callback.txt")
 def newest(parts): return max(glob.glob("/".join(parts) + "*"), key=os.path.getmtime)
