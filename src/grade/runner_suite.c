@@ -43,6 +43,7 @@
 #define EXIT_BROKEN   70u
 #define EXIT_TIME     (256u - 24u) /* the examiner was ended by SIGXCPU */
 #define LAUNCHES      4u           /* at most, for one submission */
+#define STRETCH_MOST  16 /* times as long by a clock that runs while others have the CPU */
 
 static const char *const launch[] = {"python3", "-I", "-B", "-X", "utf8", "-c",
 	"import sys; sys.path.append('" ROOT "/examiner'); import launch; launch.start()", NULL};
@@ -149,14 +150,16 @@ static json_t *reported_ids(const struct suite_report *report)
 	return list;
 }
 
-static int run_config(
-	const struct runner_plan *plan, const struct suite_report *report, struct buffer *out)
+static int run_config(const struct runner_plan *plan, const struct suite_report *report,
+	double stretch, struct buffer *out)
 {
 	const struct assignment *a = plan->assignment;
 	const struct suite *suite = plan->state;
 	const struct limits kill = runner_kill(plan);
 	/* by the guest's clock, which also runs while other workers have the CPU */
-	const int64_t cpu_kill_ms = kill.cpu_ms * (plan->sharing ? plan->sharing : 1);
+	const int64_t sharing = plan->sharing ? plan->sharing : 1;
+	const int64_t cpu_kill_ms = (int64_t)((double)(kill.cpu_ms * sharing) * stretch);
+	const int64_t wall_kill_ms = (int64_t)((double)kill.wall_ms * stretch);
 	int r = add_plain(a, out);
 
 	return r ? r
@@ -171,7 +174,7 @@ static int run_config(
 				   (json_int_t)a->limits.cpu_ms, "cpu_kill_ms",
 				   (json_int_t)cpu_kill_ms, "wall_ms",
 				   (json_int_t)a->limits.wall_ms, "wall_kill_ms",
-				   (json_int_t)kill.wall_ms, "output_bytes",
+				   (json_int_t)wall_kill_ms, "output_bytes",
 				   (json_int_t)a->limits.output_bytes));
 }
 
@@ -450,9 +453,9 @@ static int judge_end(struct suite_report *report, const struct exec_result *run,
 	return end_running(report, VERDICT_ENDED_EARLY, "the tests were ended while it ran");
 }
 
-static int64_t whole_wall_ms(const struct runner_plan *plan)
+static int64_t whole_wall_ms(const struct runner_plan *plan, double stretch)
 {
-	int64_t each = runner_kill(plan).wall_ms, all;
+	int64_t each = (int64_t)((double)runner_kill(plan).wall_ms * stretch), all;
 
 	if (__builtin_mul_overflow(each + EACH_SLACK_MS, (int64_t)plan->test_count, &all) ||
 		all > INT64_MAX - SLACK_MS)
@@ -460,26 +463,54 @@ static int64_t whole_wall_ms(const struct runner_plan *plan)
 	return all + SLACK_MS;
 }
 
-static int launch_once(const struct runner_plan *plan, struct sandbox *s, int cancel_fd,
-	struct suite_report *report, struct error *err)
+/*
+ * Another launch for tests that ended for the time that others had the CPU. *stretch: how much
+ * longer that one's times are by the guest's clock, and were in this one.
+ */
+static int judge_times(const struct runner_plan *plan, struct suite_report *report,
+	const struct exec_result *run, bool last, double *stretch, struct error *err)
+{
+	const struct limits *limits = &plan->assignment->limits;
+	const uint64_t host_cpu_us = run->cpu_from_host ? run->cpu_us : 0;
+	double share;
+	size_t starved = suite_report_forget_starved(report, limits, host_cpu_us, &share);
+
+	if (starved && last)
+		return error_set(err, -EBUSY,
+			"the host is too busy: of each second that tests ran they got %d ms of CPU "
+			"time",
+			(int)(share * 1000));
+	for (size_t i = 0; i<report->result->test_count && * stretch> 1; i++) {
+		struct test_result *t = &report->result->tests[i];
+
+		if (report->seen[i] && !report->judged[i])
+			t->wall_ms = (int64_t)((double)t->wall_ms / *stretch);
+	}
+	suite_report_judge_times(report, limits, host_cpu_us);
+	if (starved)
+		*stretch = share * STRETCH_MOST > 1 ? 1 / share : STRETCH_MOST;
+	return 0;
+}
+
+static int launch_once(const struct runner_plan *plan, struct sandbox *s, int cancel_fd, bool last,
+	struct suite_report *report, double *stretch, struct error *err)
 {
 	struct exec_result run = {0};
 	struct launch l = {.report = report};
 	struct buffer config = {0};
-	int r = run_config(plan, report, &config);
+	int r = run_config(plan, report, *stretch, &config);
 
 	if (r)
 		error_set(err, r, "out of memory");
 	if (!r)
-		r = start_launcher(s, plan->assignment, &config, whole_wall_ms(plan), cancel_fd, &l,
-			&run, err);
+		r = start_launcher(s, plan->assignment, &config, whole_wall_ms(plan, *stretch),
+			cancel_fd, &l, &run, err);
 	if (r == -ENODEV)
 		r = machine_gone(report, s);
 	else if (!r)
 		r = judge_end(report, &run, &l, err);
 	if (!r)
-		suite_report_judge_times(
-			report, &plan->assignment->limits, run.cpu_from_host ? run.cpu_us : 0);
+		r = judge_times(plan, report, &run, last, stretch, err);
 	if (!r && run.reason == WIRE_END_WALL_LIMIT)
 		report->running = SIZE_MAX; /* no time is left for another try */
 	buffer_fini(&l.tail);
@@ -501,17 +532,20 @@ static int run_tests(const struct runner_plan *plan, struct sandbox *s, int canc
 	struct suite_report *report, struct error *err)
 {
 	char nonce[SUITE_NONCE_SIZE];
-	int r = launch_once(plan, s, cancel_fd, report, err);
+	double stretch = 1;
+	int r = launch_once(plan, s, cancel_fd, false, report, &stretch, err);
 
 	for (unsigned i = 1; i < LAUNCHES && !r; i++) {
-		if (report->done || report->strange || report->running == SIZE_MAX)
+		if (report->done || report->strange ||
+			(report->running == SIZE_MAX && !report->starved))
 			break;
 		make_nonce(nonce);
 		r = suite_report_again(report, nonce);
 		if (r)
 			error_set(err, r, "out of memory");
 		else if (report->reported < report->result->test_count)
-			r = launch_once(plan, s, cancel_fd, report, err);
+			r = launch_once(
+				plan, s, cancel_fd, i + 1 == LAUNCHES, report, &stretch, err);
 	}
 	return r;
 }

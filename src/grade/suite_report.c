@@ -97,6 +97,7 @@ int suite_report_again(struct suite_report *r, const char *nonce)
 		r->reported++;
 	}
 	r->running = SIZE_MAX;
+	r->starved = false;
 	r->canaries = 0;
 	r->line_too_long = false;
 	buffer_clear(&r->line);
@@ -349,6 +350,52 @@ static void over_limit(
 		verdict == VERDICT_CPU_LIMIT ? "CPU time" : "time", limit_ms);
 	t->detail = buffer_steal(&text);
 	buffer_fini(&text);
+}
+
+static bool is_starved(const struct test_result *t, const struct limits *limits, double share)
+{
+	/* one that slept was not kept from running */
+	bool ran = t->verdict == VERDICT_CPU_LIMIT ||
+		   (t->verdict == VERDICT_WALL_LIMIT && t->cpu_ms >= t->wall_ms / 5 * 4);
+
+	return ran && share < 0.5 && (double)t->cpu_ms * share * 2 < (double)limits->cpu_ms;
+}
+
+static void forget_test(struct suite_report *r, size_t at)
+{
+	struct test_result *t = &r->result->tests[at];
+
+	t->verdict = VERDICT_NOT_RUN;
+	t->points = 0;
+	t->cpu_ms = t->wall_ms = 0;
+	free(t->detail);
+	t->detail = NULL;
+	output_kept_fini(&t->out);
+	output_kept_fini(&t->err);
+	r->seen[at] = false;
+	r->reported--;
+}
+
+size_t suite_report_forget_starved(
+	struct suite_report *r, const struct limits *limits, uint64_t host_cpu_us, double *share)
+{
+	size_t count = 0;
+
+	*share = 1;
+	if (!r->done || !r->proven || r->strange || !host_cpu_us || !r->guest_cpu_us)
+		return 0;
+	*share = (double)host_cpu_us / (double)r->guest_cpu_us;
+	for (size_t i = 0; i < r->result->test_count; i++) {
+		if (r->judged[i] || !r->seen[i] ||
+			!is_starved(&r->result->tests[i], limits, *share))
+			continue;
+		forget_test(r, i);
+		count++;
+	}
+	r->starved = count != 0;
+	if (count)
+		r->done = r->proven = false;
+	return count;
 }
 
 void suite_report_judge_times(

@@ -38,8 +38,9 @@ struct suite_report {
 	bool line_too_long; /* the rest of it is dropped */
 	bool began;         /* a test of the teacher's was started */
 	bool done, proven;
-	uint64_t guest_cpu_us;        /* of the whole exec, by the guest's clock; 0: not said */
-	unsigned strange;             /* lines that break a rule */
+	bool starved;          /* verdicts were taken back, see suite_report_forget_starved() */
+	uint64_t guest_cpu_us; /* of the whole exec, by the guest's clock; 0: not said */
+	unsigned strange;      /* lines that break a rule */
 	char broken[SUITE_TEXT_SIZE]; /* what the examiner says of a failure of ours */
 	char error[SUITE_TEXT_SIZE];  /* what it says is wrong with the tests */
 };
@@ -60,6 +61,15 @@ int suite_report_take(struct suite_report *r, const void *bytes, size_t count);
  * tampered with, no test of the result is passed after this call.
  */
 bool suite_report_end(struct suite_report *r);
+
+/*
+ * Take back the verdicts of a whole report that only say how busy the host was: a test was ended
+ * for its time, and of the CPU time that the guest's clock counted the host gave less than half,
+ * which is also less than half of what the test may use. Returns how many are to be run again;
+ * *share: how much of a second of the guest's clock was given, for limits that allow for it.
+ */
+size_t suite_report_forget_starved(
+	struct suite_report *r, const struct limits *limits, uint64_t host_cpu_us, double *share);
 
 /*
  * Judge the times of a report that has ended. The guest's clock runs on while the host does other

@@ -350,6 +350,42 @@ static void test_times(void **state)
 	assert_int_equal(passed(f), 1);
 }
 
+/* On a host whose CPUs are with others, tests that took 100 ms had cpu_limit. */
+static void test_times_of_a_busy_host(void **state)
+{
+	struct fixture *f = *state;
+	const struct limits limits = {.cpu_ms = 1000, .wall_ms = 4000};
+	struct test_result *t = f->result.tests;
+	double share;
+
+	test_line(f, ids[0], "passed", ", \"cpu_us\": 500000, \"wall_ms\": 600");
+	test_line(f, ids[1], "cpu_limit", ", \"cpu_us\": 1200000, \"detail\": \"over\"");
+	test_line(f, ids[2], "wall_limit", ", \"cpu_us\": 20000, \"wall_ms\": 4800");
+	f->report.guest_cpu_us = 2000000;
+	f->report.done = f->report.proven = true;
+	/* half of it was given: then it is the program */
+	assert_int_equal(suite_report_forget_starved(&f->report, &limits, 1000000, &share), 0);
+	assert_int_equal(suite_report_forget_starved(&f->report, &limits, 0, &share), 0);
+	assert_int_equal(suite_report_forget_starved(&f->report, &limits, 400000, &share), 1);
+	assert_true(share > 0.19 && share < 0.21);
+	assert_true(f->report.starved && !f->report.done);
+	assert_int_equal(f->report.reported, 2);
+	assert_int_equal(t[1].verdict, VERDICT_NOT_RUN);
+	assert_null(t[1].detail);
+	/* one that slept did not wait for the CPU */
+	assert_int_equal(t[2].verdict, VERDICT_WALL_LIMIT);
+	suite_report_judge_times(&f->report, &limits, 400000);
+	/* the next launch has a verdict for it, and only for it */
+	assert_int_equal(suite_report_again(&f->report, NONCE), 0);
+	assert_false(f->report.starved);
+	test_line(f, ids[1], "passed", ", \"cpu_us\": 1500000, \"wall_ms\": 1600");
+	f->report.guest_cpu_us = 1600000;
+	suite_report_judge_times(&f->report, &limits, 320000);
+	assert_int_equal(t[1].verdict, VERDICT_PASSED);
+	assert_int_equal(t[1].cpu_ms, 300);
+	assert_int_equal(f->report.reported, 3);
+}
+
 static void test_times_without_the_hosts_measure(void **state)
 {
 	struct fixture *f = *state;
@@ -445,6 +481,7 @@ int main(void)
 		WITH(test_again),
 		WITH(test_again_for_the_same_test),
 		WITH(test_times),
+		WITH(test_times_of_a_busy_host),
 		WITH(test_times_without_the_hosts_measure),
 		cmocka_unit_test_teardown(test_strange_lines, teardown),
 		cmocka_unit_test(test_collection),
