@@ -2,6 +2,7 @@
 #include "api/internal.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/text.h"
 
@@ -118,6 +119,8 @@ static bool produce(void *context, int fd)
 	p->result = p->gzip ? produce_packed(p, fd)
 			    : sandbox_get_tar(p->sandbox, p->path, p->exclude, p->as, write_plain,
 				      &fd, &p->err);
+	if (p->result) /* the answer may have begun: then nobody else is told why it breaks off */
+		log_debug("archive: %s", error_message(&p->err));
 	return p->result == 0;
 }
 

@@ -2,6 +2,7 @@
 #include "api/internal.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "wire/glob.h"
@@ -243,6 +244,8 @@ static bool produce(void *context, int fd)
 
 	r->result = sandbox_read_to(
 		r->files.sandbox, r->path, r->files.user.uid, write_on, &fd, &r->err);
+	if (r->result) /* the answer may have begun: then nobody else is told why it breaks off */
+		log_debug("file: %s", error_message(&r->err));
 	return r->result == 0;
 }
 

@@ -66,6 +66,11 @@ def test_the_end_as_json(fake: Fake, step: str, state: str, code: int | None, st
     assert not answer["stdoutTruncated"]
 
 
+def test_boot_is_not_in_the_timeout(fake: Fake) -> None:
+    """A limit below the time that a machine needs to start is enough for a quick command."""
+    assert fake('boot delay 7000\nexec "prog" exit 0\n', "--timeout", "5s").returncode == 0
+
+
 def test_json_keeps_a_part_of_much_output(fake: Fake) -> None:
     done = fake('exec "prog" flood 100000 exit 0\n', "--json", "--output-limit", "10k")
     answer = json.loads(done.stdout)

@@ -140,11 +140,6 @@ def test_cpu_time_is_124(vm: Sealmark) -> None:
     assert done.stderr == b"sealmark: CPU time limit of 300ms reached (--cpu-time)\n"
 
 
-def test_boot_is_not_in_the_timeout(vm: Sealmark) -> None:
-    """A limit far below the time a machine needs to start is enough for a quick command."""
-    assert vm.run("sandbox", "run", "--timeout", "100ms", "--", "true").returncode == 0
-
-
 def test_memory_limit_is_137(vm: Sealmark) -> None:
     code = "b = bytearray(300 << 20); print(len(b))"
     done = vm.run("sandbox", "run", "--memory", "128M", "--", PYTHON, "-c", code)
