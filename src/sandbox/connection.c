@@ -190,7 +190,7 @@ void connection_drain(struct sandbox *s, int64_t deadline_ms)
 void op_begin(struct sandbox *s, struct operation *op)
 {
 	*op = (struct operation){
-		.sandbox = s, .input_credit = WIRE_WINDOW, .answer_ms = 4 * s->patience_ms};
+		.sandbox = s, .input_credit = WIRE_WINDOW, .answer_ms = ANSWER_MS(s)};
 	if (++s->next_stream == 0)
 		s->next_stream = 1;
 	op->stream = s->next_stream;
@@ -487,7 +487,7 @@ void op_cancel(struct operation *op)
 
 	if (!op->open || op->final || op->sandbox->over)
 		return;
-	op->answer_ms = 4 * op->sandbox->patience_ms;
+	op->answer_ms = ANSWER_MS(op->sandbox);
 	if (op_send(op, frame, (size_t)n, NULL))
 		return;
 	/* its output is dropped, and the agent, told by KILL, does not wait for credit */

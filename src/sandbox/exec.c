@@ -224,7 +224,7 @@ int sandbox_exec(struct sandbox *s, const struct exec_spec *spec, struct exec_re
 	op_begin(s, &run.op);
 	run.kept_most = spec->output_bytes ? spec->output_bytes : DEFAULT_OUTPUT;
 	/* the monitor ends it well before */
-	run.op.answer_ms = spec->wall_ms > 0 ? spec->wall_ms + 4 * s->patience_ms : -1;
+	run.op.answer_ms = spec->wall_ms > 0 ? spec->wall_ms + ANSWER_MS(s) : -1;
 	r = send_request(&run, err);
 	while (!r && !over) {
 		r = op_poll(&run.op, err);

@@ -19,6 +19,10 @@ struct sandbox {
 	struct sandbox_end end;
 };
 
+/* The monitor's own watchdogs come long before; also on a host that has no time for it for a while,
+ * so that nobody takes a monitor for lost that is about to say what was wrong. */
+#define ANSWER_MS(s) (4 * (s)->patience_ms + 20000)
+
 /* One request and the frames that belong to it. */
 struct operation {
 	struct sandbox *sandbox;
