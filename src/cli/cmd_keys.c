@@ -146,12 +146,52 @@ static int run_ls(const void *options, const char *const *operands, size_t count
 	return r ? CLI_OURS : CLI_OK;
 }
 
+/* Keys that hold and have this id or name. */
+struct wanted {
+	const char *text;
+	char id[64];
+	size_t named;
+	bool has_id;
+};
+
+static int look(void *context, const struct store_api_key *key)
+{
+	struct wanted *w = context;
+
+	if (key->revoked_ms || w->has_id)
+		return 0;
+	w->has_id = strcmp(key->id, w->text) == 0;
+	if (!w->has_id && strcmp(key->name, w->text) != 0)
+		return 0;
+	w->named++;
+	return text_copy(w->id, sizeof(w->id), key->id);
+}
+
+/* An id is itself. A name is taken when one key has it: a program chooses what its key is called,
+ * and must not get another's revoked by that. */
+static int find_key(struct store *store, const char *text, char *id, size_t size, struct error *err)
+{
+	struct wanted w = {.text = text};
+	int r = store_key_each(store, look, &w, err);
+
+	if (r)
+		return r;
+	if (!w.has_id && w.named > 1)
+		return error_set(err, -ENOENT,
+			"%zu keys are called \"%.100s\": give the ID, see sealmark keys ls",
+			w.named, text);
+	if (!w.named)
+		return error_set(err, -ENOENT,
+			"there is no key \"%.100s\" that holds; sealmark keys ls lists them", text);
+	return text_copy(id, size, w.id);
+}
+
 static int run_revoke(
 	const void *options, const char *const *operands, size_t count, struct error *err)
 {
 	const struct keys_options *o = options;
-	struct store_audit audit = {
-		.who = "operator", .action = "key.revoked", .target = operands[0]};
+	char id[64];
+	struct store_audit audit = {.who = "operator", .action = "key.revoked", .target = id};
 	struct timespec now;
 	struct store *store;
 	int r;
@@ -163,14 +203,14 @@ static int run_revoke(
 		return CLI_OURS;
 	clock_gettime(CLOCK_REALTIME, &now);
 	audit.time_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-	r = store_key_revoke(store, operands[0], audit.time_ms, &audit, err);
+	r = find_key(store, operands[0], id, sizeof(id), err);
+	r = r ? r : store_key_revoke(store, id, audit.time_ms, &audit, err);
 	store_close(store);
 	if (!r && o->json) {
 		char revoked[32];
 
 		cli_write_time(revoked, sizeof(revoked), audit.time_ms);
-		return remote_print_json(
-			json_pack("{ss ss}", "id", operands[0], "revoked", revoked), err);
+		return remote_print_json(json_pack("{ss ss}", "id", id, "revoked", revoked), err);
 	}
 	return r == -ENOENT ? CLI_USAGE : r ? CLI_OURS : CLI_OK;
 }
@@ -231,10 +271,12 @@ static const struct cli_option revoke_options[] = {
 const struct cli_command cli_keys_revoke = {
 	.name = "keys revoke",
 	.summary = "Refuse a key from now on",
-	.operands = "ID",
-	.text = "ID is what `keys ls` shows. A server that runs refuses it at once, and stops\n"
-		"the sandboxes that were made with it.",
-	.examples = "sealmark keys revoke 5e0c0d0a-6d1b-4f0a-9a53-0a8c7a0f5b11\n",
+	.operands = "KEY",
+	.text = "KEY is its id as `keys ls` shows it, or its name if no other key that holds has\n"
+		"it. A server that runs refuses it at once, and stops the sandboxes that were\n"
+		"made with it.",
+	.examples = "sealmark keys revoke grading-scripts\n"
+		    "sealmark keys revoke 5e0c0d0a-6d1b-4f0a-9a53-0a8c7a0f5b11\n",
 	.options = revoke_options,
 	.size = sizeof(struct keys_options),
 	.least = 1,
