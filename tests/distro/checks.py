@@ -423,7 +423,8 @@ def purge(h: Host) -> None:
         " /etc/systemd/system/multi-user.target.wants/sealmark.service 2>/dev/null"
     ).out
     want(not left, f"left: {left}")
-    want("sealmark" not in h.m.run("systemctl list-units --all --no-pager").out, "the unit stays")
+    units = h.m.run("systemctl list-units --all --no-pager --plain 'sealmark*'").out
+    want("sealmark" not in units, f"the unit stays: {units}")
 
 
 # --- parts of checks ---
