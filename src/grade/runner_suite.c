@@ -472,7 +472,7 @@ static int judge_times(const struct runner_plan *plan, struct suite_report *repo
 {
 	const struct limits *limits = &plan->assignment->limits;
 	const uint64_t host_cpu_us = run->cpu_from_host ? run->cpu_us : 0;
-	double share;
+	double share, given;
 	size_t starved = suite_report_forget_starved(report, limits, host_cpu_us, &share);
 
 	if (starved && last)
@@ -487,8 +487,10 @@ static int judge_times(const struct runner_plan *plan, struct suite_report *repo
 			t->wall_ms = (int64_t)((double)t->wall_ms / *stretch);
 	}
 	suite_report_judge_times(report, limits, host_cpu_us);
+	/* the limits allow for the other workers on this CPU already */
+	given = share * (plan->sharing ? plan->sharing : 1);
 	if (starved)
-		*stretch = share * STRETCH_MOST > 1 ? 1 / share : STRETCH_MOST;
+		*stretch = given * STRETCH_MOST > 1 ? 1 / given : STRETCH_MOST;
 	return 0;
 }
 
