@@ -301,7 +301,7 @@ static int take_opened(struct connection *c)
 	c->state = OPEN;
 	if (c->kind == PROXY && c->is_socks)
 		connection_say_socks(c, 0);
-	else if (c->kind == PROXY && c->is_tunnel)
+	else if (c->kind == PROXY && c->body.framing == PROXY_TUNNEL)
 		connection_push(
 			c, (const uint8_t *)"HTTP/1.1 200 Connection established\r\n\r\n", 39);
 	return 0;

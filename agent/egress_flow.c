@@ -148,12 +148,33 @@ static void take_in(struct connection *c, size_t count)
 	c->in -= (uint32_t)count;
 }
 
-/* What came behind the head belongs to the target. */
-static void rest_is_pending(struct connection *c)
+/*
+ * How many of the bytes that a program has sent go to the target: none of a request that follows
+ * the one whose target this is, which may be for another. Programs that use their connection once
+ * more, since that target left it open, are told to take a new one: by its end. -EPROTO.
+ */
+static ssize_t own_bytes(struct connection *c, const uint8_t *bytes, size_t count)
 {
-	memcpy(c->memory->pending + c->pending, c->memory->in, c->in);
-	c->pending += c->in;
+	ssize_t own = proxy_body_take(&c->body, bytes, count);
+
+	/* some end their request by an empty line more */
+	for (size_t i = own < 0 ? count : (size_t)own; i < count; i++)
+		if (bytes[i] != '\r' && bytes[i] != '\n')
+			return -EPROTO;
+	return own;
+}
+
+/* What came behind the head belongs to the target. */
+static int rest_is_pending(struct connection *c)
+{
+	ssize_t own = own_bytes(c, c->memory->in, c->in);
+
+	if (own < 0)
+		return (int)own;
+	memcpy(c->memory->pending + c->pending, c->memory->in, (size_t)own);
+	c->pending += (uint32_t)own;
 	c->in = 0;
+	return 0;
 }
 
 static void read_socks(struct agent *a, struct connection *c)
@@ -180,7 +201,7 @@ static void read_socks(struct agent *a, struct connection *c)
 	if (!n)
 		return;
 	take_in(c, (size_t)n);
-	rest_is_pending(c);
+	rest_is_pending(c); /* all of it: a tunnel */
 	connection_open(a, c, &target);
 }
 
@@ -188,8 +209,7 @@ static void read_http(struct agent *a, struct connection *c)
 {
 	struct proxy_target target;
 	size_t head;
-	long n =
-		proxy_http(c->memory->in, c->in, &target, &c->is_tunnel, c->memory->pending, &head);
+	long n = proxy_http(c->memory->in, c->in, &target, &c->body, c->memory->pending, &head);
 
 	if (n < 0) {
 		say_http(c, n == -E2BIG ? 431 : 400, "Bad Request",
@@ -200,7 +220,10 @@ static void read_http(struct agent *a, struct connection *c)
 		return;
 	c->pending = (uint32_t)head;
 	take_in(c, (size_t)n);
-	rest_is_pending(c);
+	if (rest_is_pending(c)) {
+		say_http(c, 400, "Bad Request", "this proxy takes one request at a time");
+		return connection_drop(a, c, 0);
+	}
 	connection_open(a, c, &target);
 }
 
@@ -296,7 +319,11 @@ void connection_send(struct agent *a, struct connection *c)
 		n = recv(c->fd, out, most, MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
 	if (n > 0) {
-		data_end(a, c, (size_t)n);
+		n = own_bytes(c, out, (size_t)n);
+		if (n > 0)
+			data_end(a, c, (size_t)n);
+		else if (n < 0)
+			connection_drop(a, c, 0);
 	} else if (n < 0 && errno == EAGAIN) {
 		c->readable = false;
 	} else if (n < 0) {

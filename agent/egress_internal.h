@@ -29,12 +29,13 @@ struct connection {
 	uint32_t id, generation;
 	int fd;
 	bool readable, writable;
-	bool is_socks, greeted, is_tunnel;
-	bool asking;     /* DNS: one question is under way */
-	bool ended;      /* NET_END was sent */
-	bool host_ended; /* and received */
-	uint32_t credit; /* bytes the host will take */
-	uint32_t window; /* bytes it may send */
+	bool is_socks, greeted;
+	struct proxy_body body; /* of what is sent to the host */
+	bool asking;            /* DNS: one question is under way */
+	bool ended;             /* NET_END was sent */
+	bool host_ended;        /* and received */
+	uint32_t credit;        /* bytes the host will take */
+	uint32_t window;        /* bytes it may send */
 	uint32_t consumed;
 	uint32_t in, pending_at, pending, ring_at, ring;
 	struct memory *memory;

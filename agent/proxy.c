@@ -109,10 +109,56 @@ static bool is_field(const char *line, size_t count, const char *name)
 	return count > n && line[n] == ':' && strncasecmp(line, name, n) == 0;
 }
 
-/* The fields after the first line, without those that are between client and proxy. */
-static bool copy_fields(struct writer *w, const char *at, const char *end)
+/* The value of a field, without the blanks around it. */
+static const char *value_of(const char *line, size_t *count)
 {
-	bool skipped = false;
+	const char *at = (const char *)memchr(line, ':', *count) + 1, *end = line + *count;
+
+	while (at < end && (*at == ' ' || *at == '\t'))
+		at++;
+	while (end > at && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	*count = (size_t)(end - at);
+	return at;
+}
+
+/* Content-Length and Transfer-Encoding: one of them, once. False for what can be read in two ways.
+ */
+static bool take_framing(
+	const char *line, size_t count, struct proxy_body *body, unsigned *seen, bool *is_framing)
+{
+	bool length = is_field(line, count, "Content-Length");
+
+	*is_framing = length || is_field(line, count, "Transfer-Encoding");
+	if (!*is_framing)
+		return true;
+	if ((*seen)++)
+		return false;
+	line = value_of(line, &count);
+	if (!length) {
+		body->framing = PROXY_CHUNKS;
+		return count == 7 && strncasecmp(line, "chunked", 7) == 0;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (line[i] < '0' || line[i] > '9')
+			return false;
+		body->left = body->left * 10 + (uint64_t)(line[i] - '0');
+	}
+	return count >= 1 && count <= 18;
+}
+
+static bool is_field_line(const char *line, size_t count)
+{
+	const char *colon = memchr(line, ':', count);
+
+	return colon && colon > line && colon[-1] != ' ' && colon[-1] != '\t';
+}
+
+/* The fields after the first line, without those that are between client and proxy. */
+static bool copy_fields(struct writer *w, const char *at, const char *end, struct proxy_body *body)
+{
+	bool skipped = false, framing = false;
+	unsigned seen = 0;
 
 	while (at < end) {
 		const char *line_end = memmem(at, (size_t)(end - at), "\r\n", 2);
@@ -126,9 +172,15 @@ static bool copy_fields(struct writer *w, const char *at, const char *end)
 		if (memchr(at, 0, n) || memchr(at, '\n', n) || memchr(at, '\r', n))
 			return false;
 		/* a line that goes on belongs to the field before */
-		if (*at != ' ' && *at != '\t')
+		if (*at == ' ' || *at == '\t') {
+			if (framing)
+				return false;
+		} else {
+			if (!is_field_line(at, n) || !take_framing(at, n, body, &seen, &framing))
+				return false;
 			skipped = is_field(at, n, "Connection") || is_field(at, n, "Keep-Alive") ||
-				  (n > 6 && strncasecmp(at, "Proxy-", 6) == 0);
+				  strncasecmp(at, "Proxy-", 6) == 0;
+		}
 		if (!skipped)
 			put(w, at, n + 2);
 		at = line_end + 2;
@@ -158,8 +210,8 @@ static bool split_url(const char *text, size_t count, struct proxy_target *targe
 	return proxy_authority(text, n, HTTP_PORT, target);
 }
 
-long proxy_http(const uint8_t *bytes, size_t count, struct proxy_target *target, bool *tunnel,
-	uint8_t *out, size_t *out_count)
+long proxy_http(const uint8_t *bytes, size_t count, struct proxy_target *target,
+	struct proxy_body *body, uint8_t *out, size_t *out_count)
 {
 	size_t size = head_size(bytes, count < PROXY_HEAD_MOST ? count : PROXY_HEAD_MOST), n;
 	const char *line = (const char *)bytes, *line_end, *space, *version, *path;
@@ -177,11 +229,13 @@ long proxy_http(const uint8_t *bytes, size_t count, struct proxy_target *target,
 		line_end - version != 9 || memcmp(version, " HTTP/1.", 8) != 0 ||
 		(version[8] != '0' && version[8] != '1'))
 		return -EPROTO;
-	*tunnel = space - line == 7 && memcmp(line, "CONNECT", 7) == 0;
-	if (*tunnel)
+	*body = (struct proxy_body){.framing = PROXY_LENGTH};
+	if (space - line == 7 && memcmp(line, "CONNECT", 7) == 0) {
+		body->framing = PROXY_TUNNEL;
 		return proxy_authority(space + 1, (size_t)(version - space) - 1, 0, target)
 			       ? (long)size
 			       : -EPROTO;
+	}
 	if (!split_url(space + 1, (size_t)(version - space) - 1, target, &path, &n))
 		return -EPROTO;
 	put(&w, line, (size_t)(space - line) + 1);
@@ -190,10 +244,118 @@ long proxy_http(const uint8_t *bytes, size_t count, struct proxy_target *target,
 	put(&w, path, n);
 	put(&w, version, 9);
 	put(&w, "\r\n", 2);
-	if (!copy_fields(&w, line_end + 2, line + size))
+	if (!copy_fields(&w, line_end + 2, line + size, body))
 		return -EPROTO;
 	*out_count = w.count;
 	return (long)size;
+}
+
+/* Chunks (RFC 9112, 7.1): size, extensions, bytes, and fields at the end. */
+enum {
+	SIZE_FIRST,
+	SIZE,
+	EXTENSION,
+	SIZE_END,
+	BYTES,
+	BYTES_CR,
+	BYTES_END,
+	LINE,
+	FIELD,
+	FIELD_END,
+	LAST_END,
+	OVER
+};
+
+static int hex(uint8_t c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int take_size(struct proxy_body *b, uint8_t c)
+{
+	int digit = hex(c);
+
+	if (digit >= 0) {
+		if (b->left >> 56)
+			return -EPROTO;
+		b->left = b->left << 4 | (unsigned)digit;
+		b->state = SIZE;
+		return 0;
+	}
+	if (b->state == SIZE_FIRST || (c != '\r' && c != ';' && c != ' ' && c != '\t'))
+		return -EPROTO;
+	b->state = c == '\r' ? SIZE_END : EXTENSION;
+	return 0;
+}
+
+/* until the end of the line, to which `next` belongs */
+static int take_line(struct proxy_body *b, uint8_t c, unsigned state, unsigned next)
+{
+	b->state = c == '\r' ? next : state;
+	return c == '\n' ? -EPROTO : 0;
+}
+
+static int take_only(struct proxy_body *b, uint8_t c, uint8_t wanted, unsigned next)
+{
+	b->state = next;
+	return c == wanted ? 0 : -EPROTO;
+}
+
+/* One byte that is none of a chunk's own. */
+static int take_mark(struct proxy_body *b, uint8_t c)
+{
+	switch (b->state) {
+	case SIZE_FIRST:
+	case SIZE:
+		return take_size(b, c);
+	case EXTENSION:
+		return take_line(b, c, EXTENSION, SIZE_END);
+	case SIZE_END:
+		return take_only(b, c, '\n', b->left ? BYTES : LINE);
+	case BYTES_CR:
+		return take_only(b, c, '\r', BYTES_END);
+	case BYTES_END:
+		return take_only(b, c, '\n', SIZE_FIRST);
+	case LINE:
+		return take_line(b, c, FIELD, LAST_END);
+	case FIELD:
+		return take_line(b, c, FIELD, FIELD_END);
+	case FIELD_END:
+		return take_only(b, c, '\n', LINE);
+	default:
+		return take_only(b, c, '\n', OVER);
+	}
+}
+
+static size_t take_bytes(struct proxy_body *b, size_t count)
+{
+	size_t n = b->left < count ? (size_t)b->left : count;
+
+	b->left -= n;
+	return n;
+}
+
+long proxy_body_take(struct proxy_body *body, const uint8_t *bytes, size_t count)
+{
+	size_t n = 0;
+
+	if (body->framing == PROXY_TUNNEL)
+		return (long)count;
+	if (body->framing == PROXY_LENGTH)
+		return (long)take_bytes(body, count);
+	while (n < count && body->state != OVER) {
+		if (body->state == BYTES) {
+			n += take_bytes(body, count - n);
+			if (!body->left)
+				body->state = BYTES_CR;
+		} else if (take_mark(body, bytes[n++])) {
+			return -EPROTO;
+		}
+	}
+	return (long)n;
 }
 
 /* --- SOCKS5 (RFC 1928) --- */

@@ -472,6 +472,7 @@ static int judge_times(const struct runner_plan *plan, struct suite_report *repo
 {
 	const struct limits *limits = &plan->assignment->limits;
 	const uint64_t host_cpu_us = run->cpu_from_host ? run->cpu_us : 0;
+	const bool stretched = *stretch > 1;
 	double share, given;
 	size_t starved = suite_report_forget_starved(report, limits, host_cpu_us, &share);
 
@@ -480,10 +481,10 @@ static int judge_times(const struct runner_plan *plan, struct suite_report *repo
 			"the host is too busy: of each second that tests ran they got %d ms of CPU "
 			"time",
 			(int)(share * 1000));
-	for (size_t i = 0; i<report->result->test_count && * stretch> 1; i++) {
+	for (size_t i = 0; i < report->result->test_count; i++) {
 		struct test_result *t = &report->result->tests[i];
 
-		if (report->seen[i] && !report->judged[i])
+		if (stretched && report->seen[i] && !report->judged[i])
 			t->wall_ms = (int64_t)((double)t->wall_ms / *stretch);
 	}
 	suite_report_judge_times(report, limits, host_cpu_us);

@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -205,6 +206,34 @@ static void test_bytes_behind_the_head(void **state)
 		  "Connection: close\r\n\r\nbody");
 	close(fd);
 	expect(WIRE_NET_END, id);
+}
+
+/* A target that leaves its connection open gets nothing of the next request: that may be for
+ * another. */
+static void test_the_next_request_is_not_for_this_target(void **state)
+{
+	static const char head[] = "POST http://one.org/ HTTP/1.1\r\nContent-Length: 4\r\n\r\n";
+	static const char next[] = "GET http://other.org/ HTTP/1.1\r\nCookie: secret\r\n\r\n";
+	char both[sizeof(head) + sizeof(next) + 4];
+	uint32_t id;
+	int fd = program("127.0.0.1", 3128, head, sizeof(head) - 1);
+
+	id = asked("one.org", 80);
+	SAY(net_opened, id, .unused_ = 0);
+	hears(id, "POST / HTTP/1.1\r\nContent-Length: 4\r\nConnection: close\r\n\r\n");
+	assert_int_equal(send(fd, "body\r\n", 6, 0), 6);
+	hears(id, "body");
+	say_data(id, "answer", 6);
+	reads(fd, "answer", 6);
+	assert_int_equal(send(fd, next, sizeof(next) - 1, 0), sizeof(next) - 1);
+	hears_close(id);
+	reads_end(fd);
+	SAY(net_close, id, .error = 0, .why = wire_str(""));
+	/* nor when both come at once */
+	snprintf(both, sizeof(both), "%sbody%s", head, next);
+	fd = program("127.0.0.1", 3128, both, strlen(both));
+	reads(fd, "HTTP/1.1 400 ", 13);
+	close(fd);
 }
 
 static void test_refusals_in_words(void **state)
@@ -516,6 +545,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_tunnel),
 		TEST(test_bytes_behind_the_head),
+		TEST(test_the_next_request_is_not_for_this_target),
 		TEST(test_refusals_in_words),
 		TEST(test_socks),
 		TEST(test_a_slow_reader),

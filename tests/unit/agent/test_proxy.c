@@ -11,7 +11,7 @@
 
 struct http {
 	struct proxy_target target;
-	bool tunnel;
+	struct proxy_body body;
 	char out[PROXY_HEAD_MOST + 64 + 1];
 	size_t count;
 };
@@ -21,8 +21,8 @@ static long http(const char *text, struct http *h)
 	long n;
 
 	memset(h, 0, sizeof(*h));
-	n = proxy_http((const uint8_t *)text, strlen(text), &h->target, &h->tunnel,
-		(uint8_t *)h->out, &h->count);
+	n = proxy_http((const uint8_t *)text, strlen(text), &h->target, &h->body, (uint8_t *)h->out,
+		&h->count);
 	h->out[h->count] = 0;
 	return n;
 }
@@ -35,7 +35,7 @@ static void test_tunnels(void **state)
 
 	snprintf(more, sizeof(more), "%s\x16\x03\x01", head);
 	assert_int_equal(http(more, &h), strlen(head));
-	assert_true(h.tunnel);
+	assert_int_equal(h.body.framing, PROXY_TUNNEL);
 	assert_string_equal(h.target.host, "example.org");
 	assert_int_equal(h.target.port, 443);
 	assert_int_equal(h.count, 0);
@@ -52,7 +52,7 @@ static void test_urls(void **state)
 			 "Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\n"
 			 "Connection: keep-alive,\r\n upgrade\r\nAccept: */*\r\n\r\n",
 			    &h) > 0);
-	assert_false(h.tunnel);
+	assert_int_equal(h.body.framing, PROXY_LENGTH);
 	assert_string_equal(h.target.host, "example.org");
 	assert_int_equal(h.target.port, 80);
 	assert_string_equal(h.out, "GET /a?b=c HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n"
@@ -107,6 +107,83 @@ static void test_pieces_and_limits(void **state)
 	memcpy(large + PROXY_HEAD_MOST - 13, " HTTP/1.1\r\n\r\n", 14);
 	assert_int_equal(http(large, &h), PROXY_HEAD_MOST);
 	free(large);
+}
+
+/* How much of `text` is the body, taken at once and byte by byte; -EPROTO. */
+static long body_of(const char *head, const char *text)
+{
+	static struct http h;
+	struct proxy_body slow;
+	char request[300];
+	long all, n = 0, one = 1;
+
+	snprintf(request, sizeof(request), "POST http://a.org/ HTTP/1.1\r\n%s\r\n", head);
+	assert_int_equal(http(request, &h), strlen(request));
+	slow = h.body;
+	all = proxy_body_take(&h.body, (const uint8_t *)text, strlen(text));
+	while (text[n] && (one = proxy_body_take(&slow, (const uint8_t *)text + n, 1)) == 1)
+		n++;
+	assert_int_equal(one < 0 ? one : n, all);
+	if (all >= 0)
+		assert_int_equal(proxy_body_take(&slow, (const uint8_t *)"", 0), 0);
+	return all;
+}
+
+static void test_what_belongs_to_a_request(void **state)
+{
+	static const struct {
+		const char *head, *own, *next;
+	} cases[] = {
+		{"", "", "GET http://b.org/ HTTP/1.1\r\n"},
+		{"Content-Length: 0\r\n", "", "x"},
+		{"content-length:4 \r\nA: b\r\n", "body", "GET http://b.org/ HTTP/1.1\r\n"},
+		{"Content-Length: 9\r\n", "begun", ""},
+		{"Transfer-Encoding: chunked\r\n", "4\r\nbody\r\n0\r\n\r\n", "GET "},
+		{"TRANSFER-ENCODING: \tChunked\r\n",
+			"00a;x=\"y\"\r\n0\r\n\r\n0\r\n\r\n\r\n0F \r\n123456789012345\r\n"
+			"0\r\nA: b\r\nC: d\r\n\r\n",
+			"\r\n"},
+		{"Transfer-Encoding: chunked\r\n", "fffffffff\r\nand on and on", ""},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[300];
+
+		snprintf(text, sizeof(text), "%s%s", cases[i].own, cases[i].next);
+		assert_int_equal(body_of(cases[i].head, text), strlen(cases[i].own));
+	}
+}
+
+static void test_what_are_no_chunks(void **state)
+{
+	static const char *const wrong[] = {"\r\n", "x\r\n", "4\nbody", "4\r\nbodyx",
+		"4\r\nbody\rx", "-1\r\n", "0x4\r\nbody", "4\r body", "0\r\nA: b\n\r\n", "0\r\n\rx",
+		"1234567890abcdef0\r\n", ";a\r\n", "4;a\nbody"};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		if (body_of("Transfer-Encoding: chunked\r\n", wrong[i]) != -EPROTO)
+			fail_msg("\"%s\" is taken for chunks", wrong[i]);
+	}
+}
+
+static void test_lengths_that_can_be_read_in_two_ways(void **state)
+{
+	static const char *const wrong[] = {"Content-Length: 4\r\nContent-Length: 4\r\n",
+		"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+		"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+		"Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: identity\r\n",
+		"Content-Length: +4\r\n", "Content-Length: 4, 4\r\n", "Content-Length:\r\n",
+		"Content-Length: 1234567890123456789\r\n", "Content-Length : 4\r\n",
+		"Content-Length: 4\r\n 2\r\n", "Content-Length\r\n", ": 4\r\n"};
+	static struct http h;
+	char request[300];
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(request, sizeof(request), "POST http://a.org/ HTTP/1.1\r\n%s\r\n",
+			wrong[i]);
+		if (http(request, &h) != -EPROTO)
+			fail_msg("\"%s\" is taken", wrong[i]);
+	}
 }
 
 static long socks(const void *bytes, size_t count, struct proxy_target *target)
@@ -272,6 +349,9 @@ int main(void)
 		cmocka_unit_test(test_urls),
 		cmocka_unit_test(test_what_is_no_request),
 		cmocka_unit_test(test_pieces_and_limits),
+		cmocka_unit_test(test_what_belongs_to_a_request),
+		cmocka_unit_test(test_what_are_no_chunks),
+		cmocka_unit_test(test_lengths_that_can_be_read_in_two_ways),
 		cmocka_unit_test(test_socks),
 		cmocka_unit_test(test_what_is_no_socks),
 		cmocka_unit_test(test_question_and_answer),
