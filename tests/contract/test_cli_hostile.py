@@ -72,7 +72,9 @@ def sandbox(**more: Any) -> dict[str, Any]:
         (say(302, b"", "Location: http://127.0.0.1:1/"), "redirections are not followed"),
         (say(200, b"[" * 100000), "not JSON"),
         (fail(500, "internal_error", "It broke"), "It broke (internal_error, request id r-1)"),
-        (fail(401, "unauthorized", "No key", hint="Log in."), "No key. Log in. (unauthorized,"),
+        # the command line's own hint where it knows one for the code; else the server's
+        (fail(401, "unauthorized", "No key", hint="GET it."), "No key. Log in (sealmark login"),
+        (fail(401, "unheard_of", "No key", hint="Log in."), "No key. Log in. (unheard_of,"),
         (
             fail(
                 500,
@@ -83,7 +85,7 @@ def sandbox(**more: Any) -> dict[str, Any]:
             "a is b (and more); c: is b (wrong, request id r-1)\n",  # each once
         ),
     ],
-    ids=["garbage", "html", "gateway", "huge", "redirect", "deep", "failure", "key", "field"],
+    ids="garbage html gateway huge redirect deep failure key hint field".split(),
 )  # fmt: skip
 def test_bad_answers(fake: Make, run: Callable[..., Done], answer: Answer, says: str) -> None:
     done = run(fake(answer), "sandbox", "ls")

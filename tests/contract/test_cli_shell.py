@@ -175,7 +175,7 @@ def then(*frames: bytes) -> Answer:
         (then(frame({"type": "exit", "exitCode": 300})), 44, ""),
         (then(frame("no json"), frame({"type": "exit", "exitCode": None})), 137, ""),
         (lambda r, c: upgrade(r, c, "wrong"), OURS, "not that of a WebSocket"),
-        (fail(409, "sandbox_stopped", "It is over"), 2, "It is over (sandbox_stopped"),
+        (fail(409, "sandbox_stopped", "It is over"), 2, "(sandbox_stopped, request id r-1)"),
         (say(200, {"ok": True}), OURS, "instead of a terminal"),
         (lambda _, c: c.sendall(b"x" * 20000), OURS, "no whole answer"),
         (then(frame({"type": "error", "error": {"code": "c", "message": "M"}})), OURS, "M (c)"),
