@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benches of `sealmark serve`: one table of one run. Asserts nothing.
 
-    tests/bench/bench_serve.py              all
-    tests/bench/bench_serve.py --quick      a few of each, to see that it works
+    .venv/bin/python tests/bench/bench_serve.py             all
+    .venv/bin/python tests/bench/bench_serve.py --quick     a few of each, to see that it works
 
 The client is Python's own http.client on one connection, so its time is in every figure; requests
 a second are also given for the CPU time of the server alone. The public client makes the hundred
@@ -25,6 +25,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
+    if not find_spec("withruntime"):
+        sys.exit("the public client is not there: run this with .venv/bin/python (make check)")
     count = 8 if quick else 60
     print(f"{platform.release()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
     with serving(spares=()) as server:
