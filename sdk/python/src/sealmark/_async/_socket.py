@@ -13,7 +13,7 @@ import httpx
 
 from .._errors import ConnectionError, invalid_answer
 from .._frames import PONG, Frames, Message, frame, goodbye
-from ._wait import Lock, if_free
+from ._wait import Lock, duplex, if_free
 
 READ_BYTES = 65536
 LEAST_S = 0.001  # no time at all would be a socket that never waits
@@ -34,7 +34,7 @@ class AsyncSocket:
         stream: Any = response.extensions.get("network_stream")
         if stream is None:
             raise invalid_answer("The connection cannot become a WebSocket.")
-        self._stream = stream
+        self._stream = duplex(stream)
         self._frames = Frames()
         self._messages: deque[Message] = deque()
         self._reading = False

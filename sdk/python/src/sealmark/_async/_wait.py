@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,6 +33,11 @@ async def if_free(lock: Lock) -> AsyncGenerator[bool, None]:
         return
     async with lock:
         yield True
+
+
+def duplex(stream: Any) -> Any:
+    """A connection of httpx that is read while it is written: as it is."""
+    return stream
 
 
 async def sleep(seconds: float) -> None:

@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import selectors
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+import httpcore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,6 +40,74 @@ def if_free(lock: threading.Lock) -> Generator[bool, None, None]:
     finally:
         if taken:
             lock.release()
+
+
+class _Duplex:
+    """A connection of httpx that one thread reads while another writes.
+
+    A socket has one timeout for both, and TLS does one thing at a time: two threads in one TLS
+    connection can take what is left over of each other's errors for its end. So nothing waits in
+    it: each call is one step under a lock, and waiting is for the socket, outside.
+    """
+
+    def __init__(self, stream: Any, sock: socket.socket) -> None:
+        self._stream = stream  # which may have bytes that came with the answer's head
+        self._socket = sock
+        self._lock = threading.Lock()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+    def read(self, most: int, timeout: float) -> bytes:
+        def step() -> bytes:
+            try:
+                data: bytes = self._stream.read(most, 0)
+                return data
+            except httpcore.ReadError as error:
+                raise error.__cause__ or error from None
+
+        return self._repeat(step, selectors.EVENT_READ, timeout, httpcore.ReadTimeout)
+
+    def write(self, data: bytes, timeout: float) -> None:
+        left = memoryview(data)
+
+        def step() -> int:
+            self._socket.setblocking(False)
+            return self._socket.send(left)
+
+        while left:
+            sent = self._repeat(step, selectors.EVENT_WRITE, timeout, httpcore.WriteTimeout)
+            left = left[sent:]
+
+    def _repeat(
+        self, step: Callable[[], T], event: int, timeout: float, late: type[Exception]
+    ) -> T:
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                with self._lock:
+                    return step()
+            except BlockingIOError:
+                wanted = event
+            except ssl.SSLWantReadError:
+                wanted = selectors.EVENT_READ
+            except ssl.SSLWantWriteError:
+                wanted = selectors.EVENT_WRITE
+            with selectors.DefaultSelector() as selector:
+                try:
+                    selector.register(self._socket, wanted)
+                except ValueError as error:  # it was closed by another thread just now
+                    raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from error
+                if not selector.select(max(deadline - time.monotonic(), 0)):
+                    raise late("nothing came or went in time")
+
+
+def duplex(stream: Any) -> Any:
+    """A connection of httpx that one thread may read while another writes."""
+    sock = stream.get_extra_info("socket")
+    # TLS within the TLS of a proxy is httpx's own affair
+    inner = isinstance(stream.get_extra_info("ssl_object"), ssl.SSLObject)
+    return stream if sock is None or inner else _Duplex(stream, sock)
 
 
 def sleep(seconds: float) -> None:
