@@ -174,6 +174,9 @@ def test_an_error_in_the_block_hangs_up_and_is_what_is_seen(scripted: Scripted) 
 class Pinging:
     """The connection of a server with nothing to say for a thousand half minutes."""
 
+    def get_extra_info(self, info: str) -> None:
+        """It has no socket."""
+
     def __init__(self) -> None:
         self.now = 0.0
         self.pings = 1000

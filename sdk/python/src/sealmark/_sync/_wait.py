@@ -42,6 +42,12 @@ def if_free(lock: threading.Lock) -> Generator[bool, None, None]:
             lock.release()
 
 
+# epoll would never wake from a socket that another thread shuts down and closes
+_Selector: type[selectors.BaseSelector] = getattr(
+    selectors, "PollSelector", selectors.SelectSelector
+)
+
+
 class _Duplex:
     """A connection of httpx that one thread reads while another writes.
 
@@ -93,7 +99,7 @@ class _Duplex:
                 wanted = selectors.EVENT_READ
             except ssl.SSLWantWriteError:
                 wanted = selectors.EVENT_WRITE
-            with selectors.DefaultSelector() as selector:
+            with _Selector() as selector:
                 try:
                     selector.register(self._socket, wanted)
                 except ValueError as error:  # it was closed by another thread just now
