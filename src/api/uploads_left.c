@@ -20,11 +20,6 @@
  * is no upload of its own store is removed by one that is there alone.
  */
 
-static bool is_id(const char *name)
-{
-	return strlen(name) == ID_SIZE - 1 && strspn(name, "0123456789abcdef-") == ID_SIZE - 1;
-}
-
 static int sweep(struct api_server *server, int fd, struct error *err)
 {
 	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
@@ -36,7 +31,7 @@ static int sweep(struct api_server *server, int fd, struct error *err)
 		close_fd(&own);
 	}
 	while (!r && (e = readdir(dir))) {
-		if (!is_id(e->d_name))
+		if (!id_is_like(e->d_name))
 			continue;
 		r = store_upload_find(server->store, e->d_name, err);
 		if (r == -ENOENT) {

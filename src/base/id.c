@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 void id_random(void *out, size_t count)
@@ -50,4 +51,9 @@ void id_uuid(char *out)
 		*out++ = hex[i];
 	}
 	*out = 0;
+}
+
+bool id_is_like(const char *text)
+{
+	return strlen(text) == ID_SIZE - 1 && strspn(text, "0123456789abcdef-") == ID_SIZE - 1;
 }

@@ -2,6 +2,7 @@
  * logs. */
 #include "cli/remote_image.h"
 
+#include "base/id.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -64,7 +65,7 @@ int remote_image_ls(struct remote *r, const char *name, bool json, struct error 
 static int resolve(struct remote *r, const char *reference, json_t **out, struct error *err)
 {
 	struct buffer path = {0};
-	bool is_id = strlen(reference) == 36 && strspn(reference, "0123456789abcdef-") == 36;
+	bool is_id = id_is_like(reference);
 	int status;
 
 	buffer_add_text(&path, is_id ? "/v1/images/" : "/v1/images/resolve");

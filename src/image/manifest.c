@@ -77,8 +77,7 @@ static int take_word(
 	const char *text = json_string_value(json_object_get(root, field));
 
 	out[0] = 0;
-	if (text &&
-		(strlen(text) != ID_SIZE - 1 || strspn(text, "0123456789abcdef-") != ID_SIZE - 1))
+	if (text && !id_is_like(text))
 		return wrong(path, field, "a UUID", err);
 	return text ? text_copy(out, ID_SIZE, text) : 0;
 }

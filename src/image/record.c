@@ -46,8 +46,7 @@ static int64_t now_ms(void)
 
 static bool is_id(const char *text)
 {
-	return strlen(text) == ID_SIZE - 1 && strspn(text, "0123456789abcdef-") == ID_SIZE - 1 &&
-	       text[8] == '-';
+	return id_is_like(text) && text[8] == '-';
 }
 
 static int builds_folder(const char *home, char *out, struct error *err)

@@ -65,7 +65,14 @@ static void makes_ids(void **state)
 		assert_true(a[8] == '-' && a[13] == '-' && a[18] == '-' && a[23] == '-');
 		assert_int_equal(a[14], '4');
 		assert_non_null(strchr("89ab", a[19]));
+		assert_true(id_is_like(a));
 	}
+	a[35] = 0;
+	assert_false(id_is_like(a));
+	assert_false(id_is_like(""));
+	assert_false(id_is_like("../../../../../../../../../../etc/pw"));
+	assert_false(id_is_like("0A000000-0000-4000-8000-000000000000"));
+	assert_false(id_is_like("00000000-0000-4000-8000-0000000000000"));
 }
 
 static void hashes_known_vectors(void **state)
