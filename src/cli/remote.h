@@ -142,6 +142,10 @@ void remote_query(struct buffer *path, const char *name, const char *value);
 void remote_segment(struct buffer *path, const char *text);
 char *remote_base64(const void *bytes, size_t count); /* NULL: out of memory */
 int remote_unbase64(const char *text, struct buffer *out);
+/* Set one of the two names of the object: `text` to the bytes, or `base64` when they are no UTF-8.
+ * -ENOMEM. */
+int remote_set_bytes(
+	json_t *object, const char *text, const char *base64, const struct buffer *bytes);
 const char *json_text(const json_t *object, const char *name); /* "" when it is not there */
 int64_t json_number(const json_t *object, const char *name);   /* also of "123"; 0 */
 /* {"NAME": "value"} of NAME=value texts; NULL with a message. */

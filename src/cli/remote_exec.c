@@ -159,21 +159,10 @@ int remote_exec(struct remote *r, const struct remote_exec *e, struct error *err
 int remote_print_command(json_t *document, const struct buffer *out, const struct buffer *err_out,
 	int status, struct error *err)
 {
-	const char *names[] = {"stdout", "stderr"};
-	const struct buffer *pieces[] = {out, err_out};
-
-	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
-		size_t count = buffer_length(pieces[i]);
-		json_t *text =
-			json_stringn(count ? (const char *)buffer_bytes(pieces[i]) : "", count);
-		char *encoded = text ? NULL : remote_base64(buffer_bytes(pieces[i]), count);
-		char name[32];
-
-		/* what is no UTF-8 is there as base64 */
-		text_format(name, sizeof(name), "%s%s", names[i], text ? "" : "Base64");
-		json_object_set_new(
-			document, name, text ? text : json_string(encoded ? encoded : ""));
-		free(encoded);
+	if (remote_set_bytes(document, "stdout", "stdoutBase64", out) ||
+		remote_set_bytes(document, "stderr", "stderrBase64", err_out)) {
+		json_decref(document);
+		return cli_ours(err, "%s", strerror(ENOMEM));
 	}
 	json_object_set_new(document, "status", json_integer(status));
 	return remote_print_json(document, err);

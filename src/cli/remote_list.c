@@ -250,17 +250,12 @@ static int on_kept(void *context, const void *bytes, size_t count)
 /* A line for the file: {"file", "size", "text"}, or "base64" when it is no UTF-8. */
 static int say_file(const char *operand, const struct buffer *bytes, struct error *err)
 {
-	size_t count = buffer_length(bytes);
-	bool text = text_is_utf8(buffer_bytes(bytes), count);
-	char *encoded = text ? NULL : remote_base64(buffer_bytes(bytes), count);
-	json_t *line = json_pack("{ss sI}", "file", operand, "size", (json_int_t)count);
-	json_t *content = text ? json_stringn(count ? (const char *)buffer_bytes(bytes) : "", count)
-			       : (encoded ? json_string(encoded) : NULL);
-	int r = json_object_set_new(line, text ? "text" : "base64", content);
+	json_t *line =
+		json_pack("{ss sI}", "file", operand, "size", (json_int_t)buffer_length(bytes));
+	int r = remote_set_bytes(line, "text", "base64", bytes);
 
 	if (!r)
 		remote_print_line(line);
-	free(encoded);
 	json_decref(line);
 	return r ? cli_ours(err, "%s", strerror(ENOMEM)) : CLI_OK;
 }

@@ -47,6 +47,20 @@ char *remote_base64(const void *bytes, size_t count)
 	return out;
 }
 
+int remote_set_bytes(
+	json_t *object, const char *text, const char *base64, const struct buffer *bytes)
+{
+	size_t count = buffer_length(bytes);
+	json_t *value = json_stringn(count ? (const char *)buffer_bytes(bytes) : "", count);
+	const char *name = value ? text : base64;
+	char *encoded = value ? NULL : remote_base64(buffer_bytes(bytes), count);
+
+	if (encoded)
+		value = json_string(encoded);
+	free(encoded);
+	return json_object_set_new(object, name, value) ? -ENOMEM : 0;
+}
+
 int remote_unbase64(const char *text, struct buffer *out)
 {
 	size_t length = strlen(text), padding = 0;
